@@ -1,7 +1,7 @@
-//! Lists the pages that the program holds, and makes a start of the program touch little memory.
+//! Lists the pages and the skill that the program holds, and makes a start of the program touch little memory.
 //!
 //! **Pages** of `docs/guides` and `docs/reference` are part of the program, for `llm-do docs`. A folder that has another page
-//! is another program, so the list is written here.
+//! is another program, so the list is written here. **The skill** is `skills/llm-do` without its test, for `llm-do skill`.
 //!
 //! **Relocations** are packed where the C library that the program is built beside can unpack them. The program lies anywhere
 //! in memory, so each address in its constant data is put right before `main`. Usually there are 24 bytes in the file for
@@ -20,6 +20,7 @@ const UNPACKS: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    list_skill().expect("the skill can be read, and the folder of the build can be written");
     list_pages().expect("the pages of docs can be read, and the folder of the build can be written");
     println!("cargo:rerun-if-env-changed=LLM_DO_OLDEST_GLIBC");
     let is = |name: &str, wanted: &str| env::var(name).is_ok_and(|found| found == wanted);
@@ -52,6 +53,23 @@ fn list_pages() -> std::io::Result<()> {
     let rows: String =
         pages.iter().map(|(name, path)| format!("({name:?}, include_str!({path:?})),\n")).collect();
     let out = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("pages.rs");
+    fs::write(out, format!("&[\n{rows}]\n"))
+}
+
+/// Writes `skill.rs`: the paths and the texts of the skill's files, sorted by path.
+fn list_skill() -> std::io::Result<()> {
+    let skill = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../skills/llm-do");
+    println!("cargo:rerun-if-changed={}", skill.display());
+    let mut files = vec![("SKILL.md".to_owned(), skill.join("SKILL.md").canonicalize()?)];
+    for entry in fs::read_dir(skill.join("references"))? {
+        let path = entry?.path().canonicalize()?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.push((format!("references/{name}"), path));
+    }
+    files.sort();
+    let rows: String =
+        files.iter().map(|(name, path)| format!("({name:?}, include_str!({path:?})),\n")).collect();
+    let out = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("skill.rs");
     fs::write(out, format!("&[\n{rows}]\n"))
 }
 

@@ -13,7 +13,7 @@ use llm_do_program::{
     source::MemoryTree,
     span::Span,
 };
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Files by path.
 pub(super) type Files<'a> = Vec<(&'a str, &'a [u8])>;

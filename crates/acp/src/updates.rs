@@ -189,7 +189,10 @@ impl Updates {
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 self.ended(path, ending)
             }
-            RecordKind::ModelFailed { error } if time == Time::Now => thought(&error.message),
+            RecordKind::ModelFailed { error, .. } if time == Time::Now => thought(&error.message),
+            RecordKind::ModelChosen { model, .. } if time == Time::Now && record.step.is_stand_in() => {
+                thought(&format!("{model} answers from here on."))
+            }
             RecordKind::Note { text } if time == Time::Now => thought(text),
             RecordKind::Compacted(Compaction { before, after, failure: None, .. }) if time == Time::Now => {
                 thought(&format!("Older turns are compacted: about {before} tokens become {after}."))

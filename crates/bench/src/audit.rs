@@ -143,7 +143,7 @@ fn counted(records: &[Record]) -> (Audited, Option<String>) {
         match &record.body {
             RecordKind::ModelRequested { .. } => audited.requested += 1,
             RecordKind::ModelAnswered { .. } => audited.answered += 1,
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 *audited.failed.entry(error.message.clone()).or_default() += 1;
                 last = Some(error.message.clone());
             }

@@ -12,6 +12,7 @@ mod program;
 mod run;
 mod runs;
 mod service;
+mod skill;
 mod stubs;
 mod test;
 
@@ -38,6 +39,7 @@ pub(crate) use run::{
 };
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
+pub(crate) use skill::{SkillCommand, SkillInstallArgs};
 pub(crate) use stubs::StubsArgs;
 pub(crate) use test::TestArgs;
 
@@ -138,6 +140,14 @@ pub(crate) enum Command {
     Chat(Deferred<ChatArgs>),
     /// Be the agent of an editor, over the Agent Client Protocol on stdin and stdout
     Acp(Deferred<AcpArgs>),
+    /// Be the language server of an editor, on stdin and stdout
+    #[command(after_help = "\
+An editor starts this command when a worker file is open; `llm-do docs lsp` shows how to set editors up. It starts no \
+process of a project before the editor says that the workspace is trusted.
+
+Examples:
+  llm-do lsp")]
+    Lsp,
     /// List the workers of a program
     List(Deferred<ProgramArgs>),
     /// Find mistakes in a program without running it
@@ -196,6 +206,9 @@ Examples:
         /// Name of a page, or a code of `check` [default: list the pages]
         page: Option<String>,
     },
+    /// Teach a coding agent to write, check, test and run workers
+    #[command(subcommand)]
+    Skill(SkillCommand),
     /// Report on this machine: confinement, Python, providers, models
     #[command(after_help = "\
 Examples:
@@ -212,7 +225,8 @@ Examples:
   llm-do schema project > project.schema.json
   llm-do schema lib > lib.schema.json
   llm-do schema cases > cases.schema.json
-  llm-do schema events > events.schema.json")]
+  llm-do schema events > events.schema.json
+  llm-do schema serve > serve.schema.json")]
     Schema {
         /// The described format
         what: SchemaOf,
@@ -262,6 +276,8 @@ pub(crate) enum SchemaOf {
     Cases,
     /// A line of `--output stream-json`
     Events,
+    /// The operator's settings of a server: serve.yaml
+    Serve,
 }
 
 #[derive(Debug, Subcommand)]
@@ -399,7 +415,7 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["lsp"];
+const PLANNED: &[&str] = &["tune"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

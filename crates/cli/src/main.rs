@@ -24,7 +24,9 @@ mod terminal;
 mod transaction;
 mod whole_file;
 
-use args::{Cli, Command, Format, GateCommand, GrantsCommand, PricesCommand, RunsArgs, RunsCommand};
+use args::{
+    Cli, Command, Format, GateCommand, GrantsCommand, PricesCommand, RunsArgs, RunsCommand, SkillCommand,
+};
 use commands::check::Wanted;
 use exit::{Complaint, Exit};
 use llm_do::program::visible;
@@ -142,6 +144,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Ask(ask) => commands::ask::run(ask, output),
         Command::Map(map) => Ok(commands::map::run(map, output)),
         Command::Acp(acp) => commands::acp::run(acp, output),
+        Command::Lsp => commands::lsp::run(output),
         Command::Serve(serve) => commands::serve::run(serve, output),
         Command::Stubs(stubs) => commands::stubs::run(stubs, output),
         Command::List(program) => commands::list::run(program, output),
@@ -170,6 +173,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Prices(PricesCommand::List { start }) => {
             commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }
+        Command::Skill(SkillCommand::Install(install)) => commands::skill::install(install, output),
         Command::Docs { page } => commands::docs::run(page.as_deref(), output),
         Command::Doctor { target } => commands::doctor::run(target.as_deref(), output).map(|()| Exit::Done),
         Command::Schema { what } => {

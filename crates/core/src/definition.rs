@@ -37,8 +37,9 @@ pub struct WorkerDefinition {
     pub description: Option<Arc<str>>,
     /// The prompt.
     pub instructions: Instructions,
-    /// The model that the worker itself names. The host chooses the model of the project (`docs/guides/models.md`).
-    pub model: Option<ModelName>,
+    /// The models that the worker itself names, in the order in which they stand in for each other
+    /// (`docs/guides/models.md`). The host chooses the models of a worker that names none.
+    pub models: Vec<ModelName>,
     /// Globs over `provider:model`; empty means any.
     pub compatible_models: Vec<String>,
     /// The worker's own sampling settings.
@@ -100,8 +101,8 @@ pub struct WorkerDefinition {
 pub struct InheritedSettings {
     /// The settings of all workers of the project.
     pub project: ModelSettings,
-    /// The settings of the profile that names the worker's model. They apply to this model alone.
-    pub profile: Option<Profile>,
+    /// The profiles that name the worker's models. The settings of each apply to its model alone.
+    pub profiles: Vec<Profile>,
 }
 
 /// A model with the settings that belong to it: one of a manifest's `models`.
@@ -116,10 +117,10 @@ pub struct Profile {
 impl WorkerDefinition {
     /// The sampling settings of the worker with that model: its own, then those of the profile, then those of the project.
     pub fn settings_for(&self, model: &ModelName) -> ModelSettings {
-        let InheritedSettings { project, profile } = &self.inherited;
-        let settings = match profile {
-            Some(profile) if profile.model == *model => self.settings.over(&profile.settings),
-            _ => self.settings.clone(),
+        let InheritedSettings { project, profiles } = &self.inherited;
+        let settings = match profiles.iter().find(|profile| profile.model == *model) {
+            Some(profile) => self.settings.over(&profile.settings),
+            None => self.settings.clone(),
         };
         settings.over(project)
     }
@@ -480,22 +481,39 @@ pub struct BoundPath {
 pub struct ModelChoice {
     /// The model that replaces the one that a worker names, unless the worker is locked.
     pub forced: Option<ModelName>,
-    /// The model of workers that name none: from the environment, project, user or detection, in that order.
-    pub default: Option<ModelName>,
+    /// The models of workers that name none: from the environment, project, user or detection, in that order.
+    pub defaults: Vec<ModelName>,
+    /// The models of the user that stand in for those of every worker.
+    pub fallback: Vec<ModelName>,
 }
 
 impl ModelChoice {
     /// Returns the model of a worker, or the reason why the worker has none or can't run with it.
     pub fn of(&self, worker: &WorkerDefinition) -> Result<ModelName, Failure> {
+        self.chain(worker).map(|mut chain| chain.swap_remove(0))
+    }
+
+    /// Returns the models of a worker, at least one, in the order in which they answer: where one is unavailable, the next
+    /// stands in. A model that the operator forces stands alone.
+    ///
+    /// # Errors
+    /// The worker has no model, or can't run with one that is named for it.
+    pub fn chain(&self, worker: &WorkerDefinition) -> Result<Vec<ModelName>, Failure> {
         let forced = self.forced.as_ref().filter(|_| !worker.locked);
-        let name = forced.or(worker.model.as_ref()).or(self.default.as_ref()).cloned().ok_or_else(|| {
-            Failure::new(
+        let named = match (forced, &*worker.models) {
+            (Some(forced), _) => std::slice::from_ref(forced),
+            (None, []) => &self.defaults,
+            (None, models) => models,
+        };
+        if named.is_empty() {
+            return Err(Failure::new(
                 FailureKind::Definition,
                 format!("no model for `{}`: neither the worker nor the project names one", worker.id),
-            )
-        })?;
+            ));
+        }
         let globs = &worker.compatible_models;
-        if !globs.is_empty() && !globs.iter().any(|glob| name.fits(glob)) {
+        let fits = |name: &ModelName| globs.is_empty() || globs.iter().any(|glob| name.fits(glob));
+        if let Some(name) = named.iter().find(|name| !fits(name)) {
             let message = format!(
                 "`{}` does not run with `{name}`; its compatible_models are: {}",
                 worker.id,
@@ -503,6 +521,13 @@ impl ModelChoice {
             );
             return Err(Failure::new(FailureKind::Definition, message));
         }
-        Ok(name)
+        let fallback = self.fallback.iter().filter(|_| forced.is_none() && !worker.locked);
+        let mut chain: Vec<ModelName> = Vec::new();
+        for name in named.iter().chain(fallback.filter(|name| fits(name))) {
+            if !chain.contains(name) {
+                chain.push(name.clone());
+            }
+        }
+        Ok(chain)
     }
 }

@@ -39,6 +39,7 @@ use crate::{
     source::FunctionSource,
     step_name::StepName,
     toolset::ToolsetRegistry,
+    toolsets::client::ClientTool,
     vfs::FileSystem,
 };
 use judge::{Before, Judged};
@@ -77,6 +78,8 @@ pub struct RunContext {
     pub definitions: Arc<dyn Definitions>,
     /// The kinds of toolsets.
     pub toolsets: Arc<ToolsetRegistry>,
+    /// The tools that the client of the run declares, for workers with a toolset of the client's tools.
+    pub client_tools: Arc<[ClientTool]>,
     /// The rules.
     pub gate: Arc<Gate>,
     /// True if the entry holds a conversation with the operator.

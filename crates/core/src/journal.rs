@@ -363,7 +363,7 @@ pub enum RecordKind {
         /// Why.
         reason: Arc<str>,
     },
-    /// Another model answers from here on, because the user has chosen it.
+    /// Another model answers from here on: the user has chosen it, or it stands in for one that is unavailable.
     ModelChosen {
         /// Which.
         model: ModelName,
@@ -371,7 +371,7 @@ pub enum RecordKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_context_tokens: Option<u64>,
     },
-    /// The model that the user has chosen can't answer. The previous one answers from here on.
+    /// A model that the user has chosen, or that should have stood in, can't answer. The previous one stays.
     ModelNotChosen {
         /// Why.
         reason: Arc<str>,
@@ -422,6 +422,9 @@ pub enum RecordKind {
     ModelFailed {
         /// How.
         error: ModelError,
+        /// The number of further attempts that the worker allows for each request. Journals of earlier versions have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retries: Option<u32>,
     },
     /// The run waited (before a retry).
     Slept {

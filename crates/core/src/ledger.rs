@@ -42,7 +42,7 @@ impl Reserved {
                     ..Amount::default()
                 }
             }
-            RecordKind::ModelFailed { error } => match error.kind {
+            RecordKind::ModelFailed { error, .. } => match error.kind {
                 ModelErrorKind::Timeout | ModelErrorKind::Network | ModelErrorKind::Repetition => self.held(),
                 _ => Amount::default(),
             },

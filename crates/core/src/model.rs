@@ -382,6 +382,11 @@ impl ModelError {
         use ModelErrorKind as K;
         matches!(self.kind, K::RateLimited | K::Server | K::Timeout | K::Network)
     }
+    /// Returns true if another model may answer: nothing is wrong with the request, and this model can't be reached, has
+    /// no capacity, or is refused to the user's key.
+    pub fn is_unavailable(&self) -> bool {
+        self.is_transient() || matches!(self.kind, ModelErrorKind::Auth | ModelErrorKind::NotFound)
+    }
     /// The wait that the server asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_ms.map(Duration::from_millis)

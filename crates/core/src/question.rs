@@ -4,9 +4,11 @@
 
 mod acceptance;
 mod facts;
+mod form;
 
 pub use acceptance::NotAccepted;
 pub use facts::Fact;
+pub use form::{Form, FormFields, NotFilled};
 
 use crate::{
     attachment::Attachment,

@@ -66,6 +66,8 @@ pub enum StepName {
     Attach(u32),
     /// `model_choice.N`: the user chooses another model with the message of that number.
     ModelChoice(u32),
+    /// `stand_in.N`: another model takes the place of one that is unavailable. N counts within the call.
+    StandIn(u32),
     /// `now.T`: the user's words during the answer, delivered before the request of that turn.
     Now(u32),
     /// `queued.N`: the user says something that waits for the conversation. N counts within the call.
@@ -175,6 +177,11 @@ impl StepName {
         matches!(self, Self::Tool(_))
     }
 
+    /// Returns true if the step lets another model take the place of one that is unavailable.
+    pub fn is_stand_in(&self) -> bool {
+        matches!(self, Self::StandIn(_))
+    }
+
     /// Returns true if the step is the question whether files are restored.
     pub fn is_restore(&self) -> bool {
         matches!(self, Self::Restore(_))
@@ -219,6 +226,7 @@ impl fmt::Display for StepName {
             Self::Message(number) => write!(f, "message.{number}"),
             Self::Attach(number) => write!(f, "attach.{number}"),
             Self::ModelChoice(number) => write!(f, "model_choice.{number}"),
+            Self::StandIn(number) => write!(f, "stand_in.{number}"),
             Self::Now(turn) => write!(f, "now.{turn}"),
             Self::Queued(number) => write!(f, "queued.{number}"),
             Self::Undone(number) => write!(f, "undone.{number}"),
@@ -346,6 +354,7 @@ fn parse(text: &str) -> Option<StepName> {
         "attach" => Some(S::Attach(number)),
         "insert" => Some(S::Insert(number)),
         "model_choice" => Some(S::ModelChoice(number)),
+        "stand_in" => Some(S::StandIn(number)),
         "now" => Some(S::Now(number)),
         "compact" => Some(S::Compact(number)),
         "queued" => Some(S::Queued(number)),
@@ -410,6 +419,7 @@ mod tests {
             (S::Attach(2), "attach.2"),
             (S::Insert(0), "insert.0"),
             (S::ModelChoice(4), "model_choice.4"),
+            (S::StandIn(0), "stand_in.0"),
             (S::Now(3), "now.3"),
             (S::Queued(2), "queued.2"),
             (S::Undone(2), "undone.2"),

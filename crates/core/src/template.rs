@@ -87,6 +87,21 @@ pub trait TemplateSource: Send + Sync {
     }
 }
 
+/// Returns the names of all filters.
+pub fn filter_names() -> &'static [&'static str] {
+    filters::FILTERS
+}
+
+/// Returns the names of all tests.
+pub fn test_names() -> &'static [&'static str] {
+    filters::TESTS
+}
+
+/// Returns the names of all functions.
+pub fn function_names() -> &'static [&'static str] {
+    filters::FUNCTIONS
+}
+
 /// A source without any template or file, for self-contained text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTemplates;

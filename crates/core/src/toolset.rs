@@ -21,6 +21,7 @@ use crate::{
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
     template::{Insert, TemplateName},
+    toolsets::client::ClientTool,
     vfs::FileSystem,
 };
 use serde_json::Value;
@@ -40,6 +41,8 @@ pub struct ToolsetContext<'a> {
     pub kinds: &'a ToolsetRegistry,
     /// The toolset's `approval`, parsed.
     pub policy: Option<Arc<Policy>>,
+    /// The tools that the client of the run declares.
+    pub client_tools: &'a [ClientTool],
     /// The result of [`ToolsetKind::list`] for this worker in this run, if the kind lists its tools.
     pub listing: Option<&'a Listing>,
 }
@@ -218,6 +221,11 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// narrowed.
     fn may_ask(&self, _worker: &WorkerDefinition, _configuration: &Value, _tools: Option<&[String]>) -> bool {
         true
+    }
+    /// Returns true if the client of a run declares the tools. A worker may name tools that the client of a run does not
+    /// have.
+    fn is_of_client(&self) -> bool {
+        false
     }
     /// Returns true if a worker can pass the toolset on to a worker that it makes during a run.
     fn inheritable(&self) -> bool {
@@ -479,6 +487,11 @@ impl ToolsetRegistry {
             }
         }
         all
+    }
+    /// Returns true if the worker gets the tools that the client of a run declares.
+    pub fn has_client_tools(&self, worker: &WorkerDefinition) -> bool {
+        let mut names = worker.toolsets.iter().map(|(name, _)| name);
+        names.any(|name| self.get(name).is_some_and(|kind| kind.is_of_client()))
     }
     /// Informs every kind that the run with that ID has ended. Returns their notices for the operator.
     pub async fn ended(&self, run: &Arc<str>) -> Vec<String> {

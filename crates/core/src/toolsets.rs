@@ -1,5 +1,6 @@
 //! The toolsets that need only ports.
 
+pub mod client;
 pub mod filesystem;
 pub mod user;
 pub mod workers;
@@ -8,9 +9,10 @@ use crate::toolset::ToolsetRegistry;
 use std::sync::Arc;
 
 impl ToolsetRegistry {
-    /// The kinds that need only ports: `filesystem`, `user` and `workers`.
+    /// The kinds that need only ports: `client`, `filesystem`, `user` and `workers`.
     pub fn built_in() -> Self {
         let mut registry = Self::default();
+        registry.register(Arc::new(client::Client));
         registry.register(Arc::new(filesystem::Filesystem));
         registry.register(Arc::new(user::User));
         registry.register(Arc::new(workers::Workers));

@@ -9,14 +9,11 @@ use crate::{
 };
 use llm_do_models::Providers;
 use llm_do_program::{
-    Checker, Diagnostic, Extent,
+    Checker, Diagnostic,
+    language::Symbols,
     target::{self, Target},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
-
-/// Factor between the time that it took to read a program and the time for which the result is used. An editor spends
-/// at most one part in this many of the time on reading the program again.
-const RELIED_ON: u32 = 20;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A program in an editor, with texts that are not saved yet.
 pub struct Editing {
@@ -24,7 +21,6 @@ pub struct Editing {
     warnings: Vec<Diagnostic>,
     /// The checker, or `None` if the program does not exist.
     checker: Option<Checker>,
-    current_until: Instant,
 }
 
 impl Editing {
@@ -34,11 +30,22 @@ impl Editing {
     /// # Errors
     /// The user's configuration is wrong.
     pub fn open(settings: &Settings) -> Result<Self, Problem> {
+        Self::with(settings, true)
+    }
+
+    /// Opens a program whose code is not read: no process is started.
+    ///
+    /// # Errors
+    /// The errors of [`Editing::open`].
+    pub fn without_code(settings: &Settings) -> Result<Self, Problem> {
+        Self::with(settings, false)
+    }
+
+    fn with(settings: &Settings, reads_code: bool) -> Result<Self, Problem> {
         let Settings { request, around, environment, home, toolsets, .. } = settings;
-        let current_until = Instant::now();
         let Target { source, warnings, .. } = match target::find(request, around) {
             Ok(target) => target,
-            Err(found) => return Ok(Self { warnings: found.0, checker: None, current_until }),
+            Err(found) => return Ok(Self { warnings: found.0, checker: None }),
         };
         let user = user_config(home)?;
         let known = Providers::new(|_| None);
@@ -53,9 +60,9 @@ impl Editing {
             only_looks: true,
         };
         let mut host = request.host(around, kinds::reading(toolsets.clone(), home), providers);
-        host.code = Some(code_reader(python.python()));
+        host.code = reads_code.then(|| code_reader(python.python()));
         host.limits = user.limits;
-        Ok(Self { warnings, checker: Some(Checker::new(source, host)), current_until })
+        Ok(Self { warnings, checker: Some(Checker::new(source, host)) })
     }
 
     /// Returns all findings of `llm-do check` in the program, with these texts in the place of its files. Paths are
@@ -63,19 +70,35 @@ impl Editing {
     pub fn findings(&mut self, unsaved: BTreeMap<String, String>) -> Vec<Diagnostic> {
         let mut found = self.warnings.clone();
         if let Some(checker) = &mut self.checker {
-            let begin = Instant::now();
-            let (of_program, extent) = checker.check(unsaved);
-            found.extend(of_program);
-            if extent == Extent::Everything {
-                self.current_until = Instant::now() + begin.elapsed() * RELIED_ON;
-            }
+            found.extend(checker.check(unsaved).0);
         }
         found
     }
 
-    /// Returns true if the rest of the program, such as files that another program changes, may still be taken as
-    /// unchanged since it was read. If not, the caller opens it again.
-    pub fn is_current(&self) -> bool {
-        Instant::now() < self.current_until
+    /// Tells that a file or folder has changed on disk. The path is relative to the program's root.
+    pub fn changed(&mut self, path: &str) {
+        if let Some(checker) = &mut self.checker {
+            checker.changed(path);
+        }
+    }
+
+    /// Compares the files with those that were read, for callers without a watcher of files. The next findings are those of
+    /// the files as they are now.
+    pub fn look_again(&mut self) {
+        if let Some(checker) = &mut self.checker {
+            checker.look_again();
+        }
+    }
+
+    /// Makes the next findings read everything.
+    pub fn forget(&mut self) {
+        if let Some(checker) = &mut self.checker {
+            checker.forget();
+        }
+    }
+
+    /// Returns the symbols of the program as of the last findings, or `None` if there is no program.
+    pub fn symbols(&self) -> Option<Symbols<'_>> {
+        self.checker.as_ref()?.symbols()
     }
 }

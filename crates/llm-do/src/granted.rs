@@ -61,15 +61,17 @@ impl Loaded {
     ) -> Result<Granted, Problem> {
         let machinery = &*self.machinery;
         options.model = options.model.map(|name| machinery.recorded.settled(name));
-        let default = match &source {
-            ModelSource::Given { default, .. } => default.clone(),
+        let (defaults, fallback) = match &source {
+            ModelSource::Given { default, .. } => (default.iter().cloned().collect(), Vec::new()),
             ModelSource::Providers => {
-                model_choice::default(&self.program, &machinery.environment, &machinery.user)?
+                let user = &machinery.user;
+                let defaults = model_choice::defaults(&self.program, &machinery.environment, user)?;
+                (defaults, user.fallback.clone())
             }
         };
         let (choice, detected) = model_choice::choose(
             &self.workers,
-            ModelChoice { forced: options.model.clone(), default },
+            ModelChoice { forced: options.model.clone(), defaults, fallback },
             &machinery.providers,
             machinery.fallback_model.clone(),
         )?;

@@ -8,6 +8,7 @@ use llm_do_core::{
     gate::{Calls, FileSet, Mode, Rule, RuleLine, Set, ToolSets},
     ledger::Budget,
     model::{ModelName, ModelSettings},
+    toolsets::client::ClientTool,
     worker::GivenLimits,
 };
 use llm_do_program::target::{self, Request, Surroundings};
@@ -52,6 +53,9 @@ pub struct Invocation {
     /// [`RunOptions::client`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,
+    /// [`RunOptions::client_tools`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
     /// The input of the entry.
     pub input: Input,
 }
@@ -112,7 +116,18 @@ impl Invocation {
     /// A rule or grant can't be read.
     pub(crate) fn options(&self, base: RunOptions) -> Result<RunOptions, BadInvocation> {
         let Invocation {
-            model, set, limits, mode, rules, grants, budget, chat, untrusted_input, client, ..
+            model,
+            set,
+            limits,
+            mode,
+            rules,
+            grants,
+            budget,
+            chat,
+            untrusted_input,
+            client,
+            client_tools,
+            ..
         } = self.clone();
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, written_at, sets }| {
             let read = |set: &FileSet| {
@@ -133,6 +148,7 @@ impl Invocation {
             chat,
             untrusted_input,
             client,
+            client_tools,
             rules: rules.collect::<Result<_, _>>()?,
             grants: grants.collect::<Result<_, _>>()?,
             ..base
@@ -224,6 +240,7 @@ impl Started {
             chat: options.chat,
             untrusted_input: options.untrusted_input,
             client: options.client.clone(),
+            client_tools: options.client_tools.clone(),
             input: Input::default(),
         };
         let without_input = match serde_json::to_value(invocation) {

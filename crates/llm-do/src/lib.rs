@@ -351,7 +351,7 @@ pub mod host {
     pub use crate::python::{PythonFor, code_reader};
     /// A question as plain text and as Markdown.
     pub mod question_text {
-        pub use crate::question_words::{diff, expiry, fenced, markdown, plain};
+        pub use crate::question_words::{diff, expiry, fenced, form, markdown, plain};
     }
     pub use crate::reach::Reach;
     pub use crate::replay::{Recorded, replay};

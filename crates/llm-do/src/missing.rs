@@ -160,7 +160,7 @@ pub(crate) fn endpoints(
     grants: &[Grant],
 ) -> Vec<MissingGrant> {
     let mut missing: Vec<MissingGrant> = Vec::new();
-    for name in workers.iter().filter_map(|worker| choice.of(worker).ok()) {
+    for name in workers.iter().filter_map(|worker| choice.chain(worker).ok()).flatten() {
         let provider = declared.get(name.provider());
         missing.extend(provider.and_then(|provider| endpoint(provider, grants)));
     }
@@ -191,14 +191,13 @@ pub(crate) fn weights(
 ) -> Vec<MissingGrant> {
     let mut missing: Vec<MissingGrant> = Vec::new();
     for worker in workers.iter().filter(|worker| worker.code.is_none()) {
-        let Ok(name) = choice.of(worker) else { continue };
-        if let Some(grant) = weights_of(&name, operators, grants) {
-            missing.push(MissingGrant {
-                grant,
-                needed_by: NeededBy::Program,
-                asked_at: worker.instructions.file.to_string(),
-            });
-        }
+        let Ok(chain) = choice.chain(worker) else { continue };
+        let grants = chain.iter().filter_map(|name| weights_of(name, operators, grants));
+        missing.extend(grants.map(|grant| MissingGrant {
+            grant,
+            needed_by: NeededBy::Program,
+            asked_at: worker.instructions.file.to_string(),
+        }));
     }
     missing.dedup_by(|a, b| a.grant == b.grant);
     missing

@@ -23,19 +23,20 @@ pub struct DetectedModel {
     pub because: String,
 }
 
-/// Returns the model of workers that name none: from the environment, the program, or the user's configuration.
-pub(crate) fn default(
+/// Returns the models of workers that name none: from the environment, the program, or the user's configuration.
+pub(crate) fn defaults(
     program: &Program,
     environment: &Environment,
     user: &UserConfig,
-) -> Result<Option<ModelName>, Problem> {
+) -> Result<Vec<ModelName>, Problem> {
     match environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty()) {
-        Some(name) => name.parse().map(Some).map_err(|error: BadModelName| Problem::Model {
+        Some(name) => name.parse().map(|name| vec![name]).map_err(|error: BadModelName| Problem::Model {
             worker: Arc::clone(&program.entry().id),
             model: None,
             message: format!("LLM_DO_MODEL: {error}"),
         }),
-        None => Ok(program.model().or(user.model.as_ref()).cloned()),
+        None if program.models().is_empty() => Ok(user.models.clone()),
+        None => Ok(program.models().to_vec()),
     }
 }
 
@@ -46,7 +47,8 @@ pub(crate) fn of_operator(
     user: &UserConfig,
 ) -> Vec<ModelName> {
     let variable = environment("LLM_DO_MODEL").and_then(|name| name.parse().ok());
-    [options.model.clone(), variable, user.model.clone()].into_iter().flatten().collect()
+    let named = options.model.iter().cloned().chain(variable);
+    named.chain(user.models.iter().chain(&user.fallback).cloned()).collect()
 }
 
 /// Completes the choice with a detected model if a worker would have none. Also returns the reason for that model.
@@ -56,12 +58,12 @@ pub(crate) fn choose(
     providers: &Providers,
     fallback: Option<ModelName>,
 ) -> Result<(ModelChoice, Option<DetectedModel>), Problem> {
-    let lacks = |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
+    let lacks = |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.models.is_empty();
     let must = workers.iter().any(lacks);
     // Code may call workers that are not loaded yet.
     let has_code = |worker: &Arc<WorkerDefinition>| worker.code.is_some() || !worker.tools.is_empty();
     let may = choice.forced.is_none() && workers.iter().any(has_code);
-    if choice.default.is_some() || !(must || may) {
+    if !choice.defaults.is_empty() || !(must || may) {
         return Ok((choice, None));
     }
     let found = providers.default_model();
@@ -72,7 +74,7 @@ pub(crate) fn choose(
     if must && detected.is_none() {
         return Err(Problem::NoModel);
     }
-    choice.default = detected.as_ref().map(|detected| detected.name.clone());
+    choice.defaults = detected.iter().map(|detected| detected.name.clone()).collect();
     // Only a worker that gets it for certain makes it worth a word.
     Ok((choice, detected.filter(|_| must)))
 }
@@ -147,27 +149,44 @@ fn custom(declared: &Provider) -> CustomProvider {
     }
 }
 
-/// Opens a worker's model and checks that it takes the worker's settings and server-side tools: all errors of the first
-/// turn that can be known before it.
+/// Opens a worker's models and checks that each takes the worker's settings and server-side tools: all errors of the first
+/// turn that can be known before it. Returns the models that lack a key or a grant, each with the reason, if another can be
+/// asked.
 pub(crate) fn open(
     worker: &Arc<WorkerDefinition>,
     choice: &ModelChoice,
     models: &dyn Models,
-) -> Result<(), Problem> {
+) -> Result<Vec<(ModelName, String)>, Problem> {
     let fail = |model: Option<&ModelName>, message: String| Problem::Model {
         worker: Arc::clone(&worker.id),
         model: model.cloned(),
         message,
     };
-    let name = choice.of(worker).map_err(|failure| fail(None, failure.message))?;
-    let model = models.open(&name).map_err(|ModelError { message, .. }| fail(Some(&name), message))?;
-    let tools = if worker.server_tools.is_empty() {
-        Vec::new()
-    } else {
-        model.refused_server_tools(&worker.server_tools)
-    };
-    match model.refused_settings(&worker.settings_for(&name)).into_iter().chain(tools).next() {
-        Some(refused) => Err(fail(Some(&name), refused)),
-        None => Ok(()),
+    let chain = choice.chain(worker).map_err(|failure| fail(None, failure.message))?;
+    let mut left_out = Vec::new();
+    for name in &chain {
+        let model = match models.open(name) {
+            Ok(model) => model,
+            Err(error) if error.kind == ModelErrorKind::Auth => {
+                left_out.push((name.clone(), error.message));
+                continue;
+            }
+            Err(error) => return Err(fail(Some(name), error.message)),
+        };
+        let tools = if worker.server_tools.is_empty() {
+            Vec::new()
+        } else {
+            model.refused_server_tools(&worker.server_tools)
+        };
+        if let Some(refused) =
+            model.refused_settings(&worker.settings_for(name)).into_iter().chain(tools).next()
+        {
+            return Err(fail(Some(name), refused));
+        }
     }
+    if left_out.len() == chain.len() {
+        let (name, message) = left_out.swap_remove(0);
+        return Err(fail(Some(&name), message));
+    }
+    Ok(left_out)
 }

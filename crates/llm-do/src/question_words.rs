@@ -1,7 +1,8 @@
 //! A question as plain text and as Markdown, for faces that show no more than text.
 
 use crate::{program::visible, records};
-use llm_do_core::question::{Fact, Preview, Question};
+use llm_do_core::question::{Fact, Form, Preview, Question};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// The most characters of one fact that are shown. A notice says how many are left out.
@@ -15,6 +16,21 @@ pub fn plain(question: &Question, with_schema: bool) -> String {
         write_fact(&mut text, &fact, with_schema);
     }
     text
+}
+
+/// Returns the form of the question, with all characters escaped in titles and descriptions that are invisible or move the
+/// cursor: these may be a model's words.
+pub fn form(question: &Question) -> Form {
+    let mut form = question.form();
+    let fields = form.schema.get_mut("properties").and_then(Value::as_object_mut);
+    for field in fields.into_iter().flat_map(|fields| fields.values_mut()) {
+        for key in ["title", "description"] {
+            if let Some(Value::String(words)) = field.get_mut(key) {
+                *words = visible::line(words).into_owned();
+            }
+        }
+    }
+    form
 }
 
 /// Returns the question as an entry of a list in Markdown. The subject is a span of code, and everything else is in a

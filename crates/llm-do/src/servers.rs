@@ -172,6 +172,7 @@ impl Loaded {
             definitions: &definitions,
             kinds: &machinery.toolsets,
             policy: None,
+            client_tools: &[],
             listing: None,
         };
         let configuration = json!({"servers": {&server.own_name: server.configuration()}});

@@ -41,6 +41,7 @@ use llm_do_runs::{JournalWriter, LocalDriver, Machine, NewRunId};
 use llm_do_sandbox::place_of;
 use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -66,6 +67,8 @@ pub(crate) struct Opened {
     pub(crate) models: Arc<dyn Models>,
     pub(crate) choice: ModelChoice,
     detected: Option<DetectedModel>,
+    /// The models of workers that can't be asked, each with the reason. Others are asked in their place.
+    left_out: BTreeMap<ModelName, String>,
     gate: Arc<Gate>,
     denies_unattended: bool,
     started: Started,
@@ -89,6 +92,7 @@ impl Granted {
     pub fn open(self) -> Result<Session, Problem> {
         let Self { loaded, options, grants, choice, detected, source } = self;
         let machinery = &loaded.machinery;
+        let mut left_out = BTreeMap::new();
         let models: Arc<dyn Models> = match &source {
             ModelSource::Given { models, .. } => Arc::clone(models),
             ModelSource::Providers => {
@@ -96,7 +100,7 @@ impl Granted {
                 let models =
                     model_choice::granted(&machinery.providers, &machinery.declared, operators, &grants);
                 for worker in loaded.workers.iter().filter(|worker| worker.code.is_none()) {
-                    model_choice::open(worker, &choice, &*models)?;
+                    left_out.extend(model_choice::open(worker, &choice, &*models)?);
                 }
                 models
             }
@@ -122,6 +126,7 @@ impl Granted {
             models,
             choice,
             detected,
+            left_out,
             gate: Arc::new(gate),
             denies_unattended: unattended && mode == Mode::AutoDeny,
             runtimes: OnceLock::new(),
@@ -194,6 +199,12 @@ impl Session {
         self.loaded.machinery.mcp.lists_client(worker)
     }
 
+    /// Returns true if a worker gets the tools that the client of a run declares ([`RunOptions::client_tools`]).
+    pub fn takes_client_tools(&self) -> bool {
+        let mut workers = self.program().loaded().into_iter();
+        workers.any(|worker| self.toolsets().has_client_tools(&worker))
+    }
+
     /// Returns the program.
     pub fn program(&self) -> &Arc<Program> {
         &self.loaded.program
@@ -262,6 +273,12 @@ impl Session {
     /// Returns the detected model, which workers get if no other is named.
     pub fn detected_model(&self) -> Option<&DetectedModel> {
         self.opened.detected.as_ref()
+    }
+
+    /// Returns the models of workers' lists that can't be asked, because a key or a grant is missing, each with the
+    /// reason. The other models of the list answer.
+    pub fn left_out_models(&self) -> &BTreeMap<ModelName, String> {
+        &self.opened.left_out
     }
 
     /// Returns true if interactive runs refuse every call that needs an approval, because no operator can be asked.
@@ -531,6 +548,7 @@ impl Session {
             files: Arc::new(WithServed::new(Arc::clone(&machinery.files), Arc::clone(&machinery.toolsets))),
             definitions: limited::definitions(&self.loaded.program, self.opened.options.limits),
             toolsets: Arc::clone(&machinery.toolsets),
+            client_tools: self.opened.options.client_tools.as_slice().into(),
             gate: Arc::clone(&self.opened.gate),
             chat: self.opened.options.chat,
             attended: self.opened.options.can_ask
@@ -622,8 +640,9 @@ impl Session {
         };
         let mut files = sets(operator, &machinery.current_dir);
         files.extend(sets(user, machinery.home()));
-        let workers = self.loaded.workers.iter().filter_map(|worker| self.opened.choice.of(worker).ok());
-        let models = workers.chain(self.opened.choice.default.clone());
+        let choice = &self.opened.choice;
+        let workers = self.loaded.workers.iter().filter_map(|worker| choice.chain(worker).ok()).flatten();
+        let models = workers.chain(choice.defaults.iter().chain(&choice.fallback).cloned());
         let local = models.filter(|model| ["script", "local"].contains(&model.provider()));
         files.extend(local.map(|model| machinery.current_dir.join(model.model())));
         files.sort();

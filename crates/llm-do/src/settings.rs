@@ -8,6 +8,7 @@ use llm_do_core::{
     model::{ModelName, ModelSettings},
     question::Requester,
     toolset::ToolsetRegistry,
+    toolsets::client::ClientTool,
     worker::GivenLimits,
 };
 use llm_do_mcp::ClientServers;
@@ -103,6 +104,8 @@ pub struct RunOptions {
     pub untrusted_input: bool,
     /// The client of a service that starts the run, if the operator does not.
     pub client: Option<Client>,
+    /// The tools that this client declares and executes itself.
+    pub client_tools: Vec<ClientTool>,
     /// The requester of the run, and the channel of the request, as its journal records them.
     pub requester: Requester,
     /// Time that a question of the run waits for its answer. After this time, a call is denied and an input declined.
@@ -128,6 +131,7 @@ impl Default for RunOptions {
             chat: false,
             untrusted_input: false,
             client: None,
+            client_tools: Vec::new(),
             requester: Requester::operator("library"),
             questions_expire: None,
             paths_below: None,

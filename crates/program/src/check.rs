@@ -42,7 +42,7 @@ use checked::Checked;
 use exposed::Exposed;
 use flow::Flow;
 use graph::Graph;
-use llm_do_core::toolset::ToolsetRegistry;
+use llm_do_core::{function::tool_name, toolset::ToolsetRegistry};
 use scope::Scope;
 use std::{mem, sync::Arc};
 
@@ -81,9 +81,9 @@ pub fn check_whole(source: Source, host: LoadOptions) -> Report {
 /// The files of a program beside its workers' own, which an edit of workers does not change.
 pub(crate) struct Files {
     /// All workers of the project; empty for a single file, which is checked with its callees.
-    scanned: Vec<WorkerFile>,
+    pub(crate) scanned: Vec<WorkerFile>,
     stubs: Vec<Stub>,
-    cases: Vec<CasesFile>,
+    pub(crate) cases: Vec<CasesFile>,
 }
 
 impl Files {
@@ -232,12 +232,30 @@ fn of_manifest(scope: &Scope<'_>, source: &Source, whole: bool, found: &mut Vec<
     rules::of_manifest(&all, true, found);
 }
 
-/// Returns the workers that `exports` names. Each must exist.
+/// Returns the workers that `exports` names. Each must exist, and have its own name as a tool of a server.
 fn exports(package: &Package, found: &mut Vec<Diagnostic>) -> Vec<(WorkerFile, Option<Span>)> {
     let mut exported = Vec::new();
     for (text, span) in &package.manifest.exports {
         match package.layout.resolve(package.tree.as_ref(), text) {
-            Ok(located) => exported.push((located, Some(span.clone()))),
+            Ok(located) => {
+                let name = tool_name(&located.id);
+                let same = |(other, _): &&(WorkerFile, Option<Span>)| {
+                    other.id != located.id && tool_name(&other.id) == name
+                };
+                if let Some((other, at)) = exported.iter().find(same) {
+                    let message = format!(
+                        "`{}` and `{}` would both be the tool `{name}` of a server",
+                        located.id, other.id
+                    );
+                    let help = "rename one of them, or export only one";
+                    let clash = Diagnostic::error(codes::NAME_CLASH, message).at(span).help(help);
+                    found.push(match at {
+                        Some(at) => clash.related("the other one", at),
+                        None => clash,
+                    });
+                }
+                exported.push((located, Some(span.clone())));
+            }
             Err(error) => {
                 let names: Vec<String> = package.scan().into_iter().map(|worker| worker.id).collect();
                 found.push(error.did_you_mean(text, names.iter().map(String::as_str)).or_at(Some(span)));

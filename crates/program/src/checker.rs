@@ -10,15 +10,20 @@ mod edited;
 use crate::{
     check::checked::Checked,
     diagnostics::Diagnostic,
+    language::Symbols,
     load_options::LoadOptions,
     loading::finish_knowing,
     migrate::Cures,
     parallel::drop_in_background,
-    source::{Kind, SourceTree, plain},
+    source::{Kind, SourceTree, Stamp, plain},
     start::Source,
 };
 use edited::EditedTree;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 /// The part of a program that a check has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +40,16 @@ pub enum Extent {
 
 /// Checks a program several times with other texts of its files.
 ///
-/// A checker assumes that everything else is unchanged since it last read everything: the files that are not edited, the
-/// libraries and the code. Call [`Checker::forget`] when that may have changed.
+/// A checker assumes that the files that are not edited, the libraries and the code are unchanged. Call
+/// [`Checker::changed`] with the paths that a watcher of files reports, or [`Checker::look_again`], which compares the
+/// files with those that were read.
 pub struct Checker {
     source: Source,
     host: LoadOptions,
     tree: Arc<EditedTree>,
     known: Option<Known>,
+    /// Files that have changed on disk since the last check.
+    changed: BTreeSet<String>,
 }
 
 /// The state of a program after a check.
@@ -50,6 +58,8 @@ struct Known {
     cures: Cures,
     /// The texts of the editor, by plain path.
     texts: BTreeMap<String, String>,
+    /// The files of libraries that were read, each with its state.
+    libraries: Vec<(Arc<dyn SourceTree>, String, Option<Stamp>)>,
 }
 
 impl Checker {
@@ -57,7 +67,7 @@ impl Checker {
     pub fn new(source: Source, host: LoadOptions) -> Self {
         let tree = Arc::new(EditedTree::new(Arc::clone(&source.tree)));
         let source = Source { tree: Arc::clone(&tree) as Arc<dyn SourceTree>, ..source };
-        Self { source, host, tree, known: None }
+        Self { source, host, tree, known: None, changed: BTreeSet::new() }
     }
 
     /// Returns all findings of the program with these texts in place of its files, as [`check`](crate::check()) would
@@ -73,6 +83,28 @@ impl Checker {
         (found, extent)
     }
 
+    /// Tells that a file or folder of the program has changed on disk, is new or no longer exists. The next check reads
+    /// it, and everything if it is not only a worker.
+    pub fn changed(&mut self, path: &str) {
+        if let Ok(path) = plain(path) {
+            self.changed.insert(path);
+        }
+    }
+
+    /// Finds the files and folders that have changed on disk since they were read.
+    pub fn look_again(&mut self) {
+        let Some(known) = &self.known else { return };
+        if known.libraries.iter().any(|(tree, path, stamp)| tree.stamp(path) != *stamp) {
+            return self.forget();
+        }
+        self.changed.extend(self.tree.changed());
+    }
+
+    /// Returns the symbols of the program as of the last check.
+    pub fn symbols(&self) -> Option<Symbols<'_>> {
+        self.known.as_ref().map(|known| Symbols::of(&known.checked))
+    }
+
     /// Makes the next check read everything.
     pub fn forget(&mut self) {
         if let Some(known) = self.known.take() {
@@ -83,8 +115,11 @@ impl Checker {
     fn update(&mut self, texts: BTreeMap<String, String>) -> Extent {
         let Some(mut known) = self.known.take() else { return self.read_everything(texts) };
         let both = || known.texts.keys().chain(texts.keys().filter(|path| !known.texts.contains_key(*path)));
-        let edited: Vec<String> =
+        let mut edited: Vec<String> =
             both().filter(|path| known.texts.get(*path) != texts.get(*path)).cloned().collect();
+        // The text of an editor takes the place of the file, whatever is in it.
+        let on_disk = mem::take(&mut self.changed).into_iter().filter(|path| !texts.contains_key(path));
+        edited.extend(on_disk.filter(|path| known.texts.get(path) == texts.get(path)));
         if edited.is_empty() {
             self.known = Some(known);
             return Extent::Nothing;
@@ -107,8 +142,13 @@ impl Checker {
     fn read_everything(&mut self, texts: BTreeMap<String, String>) -> Extent {
         self.tree.put(&texts);
         self.tree.forget_all();
+        self.changed.clear();
         let checked = Checked::read(self.source.clone(), self.host.clone());
-        self.known = Some(Known { checked, cures: Cures::Unasked, texts });
+        for path in checked.code_files() {
+            self.tree.watch(&path);
+        }
+        let libraries = checked.files_of_libraries();
+        self.known = Some(Known { checked, cures: Cures::Unasked, texts, libraries });
         Extent::Everything
     }
 

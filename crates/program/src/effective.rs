@@ -103,7 +103,14 @@ impl Context<'_> {
         let before = found.len();
         let mut reading = Reading::default();
         let effective = self.merge(located, document, &mut reading, found);
-        let mistakes = Mistakes::of(&document.keys, &found[before..]);
+        if document.is_partial {
+            // A finding about the file as a whole may come from a key that could not be read.
+            let of_worker = found.split_off(before);
+            found.extend(
+                of_worker.into_iter().filter(|one| one.span.as_ref().is_some_and(|at| at.range().is_some())),
+            );
+        }
+        let mistakes = Mistakes::of(document, &found[before..]);
         reading.effective = effective.map(|effective| Effective { mistakes, ..effective });
         reading
     }
@@ -185,9 +192,10 @@ impl Context<'_> {
         retries::check(&keys, &all_toolsets, &reading.callees, &self.host.toolsets, found);
         // The host applies the program's default model. A library's own default applies to its workers here.
         let inherited = self.package.manifest.model.as_ref().filter(|_| self.package.library.is_some());
-        let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
+        let models =
+            keys.get("model").or(inherited).map(|node| self.model_names(node, found)).unwrap_or_default();
         let compatible = manifest::globs(keys.get("compatible_models"), found);
-        check_compatible(&keys, model.as_ref(), &compatible, found);
+        check_compatible(&keys, &models, &compatible, found);
         let inherited = self.inherited_settings(&keys);
         let fixed = callees.iter().filter_map(|callee| {
             let with = callee.with.as_ref()?;
@@ -226,7 +234,7 @@ impl Context<'_> {
             root: self.package.code.root.clone(),
             description,
             instructions,
-            model,
+            models,
             compatible_models: compatible,
             settings: keys.get("model_settings").map(settings).unwrap_or_default(),
             inherited,

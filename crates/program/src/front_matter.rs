@@ -9,6 +9,15 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 
+/// A definition file as far as it can be understood, and its syntax errors.
+#[derive(Debug)]
+pub struct Definition {
+    /// The document; `None` if the file can't be read or has no front matter.
+    pub document: Option<Document>,
+    /// The errors. A document without errors is complete.
+    pub found: Vec<Diagnostic>,
+}
+
 /// A worker file in its two parts.
 #[derive(Debug)]
 pub struct Document {
@@ -18,6 +27,31 @@ pub struct Document {
     pub keys: Node,
     /// The instructions; `None` in a file that is YAML only.
     pub body: Option<Body>,
+    /// True if the keys have a syntax error: values that it concerns are missing.
+    pub is_partial: bool,
+}
+
+impl From<Result<Document, Box<Diagnostic>>> for Definition {
+    fn from(read: Result<Document, Box<Diagnostic>>) -> Self {
+        match read {
+            Ok(document) => Self { document: Some(document), found: Vec::new() },
+            Err(error) => Self { document: None, found: vec![*error] },
+        }
+    }
+}
+
+impl Definition {
+    /// Returns the document if it is complete.
+    ///
+    /// # Errors
+    /// The first error.
+    pub fn whole(self) -> Result<Document, Box<Diagnostic>> {
+        match (self.found.into_iter().next(), self.document) {
+            (Some(error), _) => Err(error.into()),
+            (None, Some(document)) => Ok(document),
+            (None, None) => unreachable!("a definition has a document or an error"),
+        }
+    }
 }
 
 /// The text after the front matter.
@@ -85,12 +119,29 @@ pub(crate) fn read_within(
 }
 
 /// Reads a worker's file of either form.
-///
-/// # Errors
-/// One finding.
-pub fn definition(tree: &dyn SourceTree, path: &str) -> Result<Document, Box<Diagnostic>> {
-    let file = read(tree, path)?;
-    if path.ends_with(".worker") { worker(file) } else { yaml_only(file) }
+pub fn definition(tree: &dyn SourceTree, path: &str) -> Definition {
+    match read(tree, path) {
+        Ok(file) => definition_of(file, path.ends_with(".worker")),
+        Err(error) => Err(error).into(),
+    }
+}
+
+/// Parses the text of a definition file, with front matter or of YAML only. A syntax error in one key loses that key and
+/// no other.
+pub fn definition_of(file: Arc<SourceFile>, has_front_matter: bool) -> Definition {
+    let split = match has_front_matter {
+        true => split(&file),
+        false if is_blank(file.text()) => Err(empty(&file).into()),
+        false => Ok((file.text().len(), None)),
+    };
+    match split {
+        Ok((end, body)) => {
+            let (keys, found) = yaml::parse_partly(&file, end);
+            let found: Vec<Diagnostic> = found.into_iter().map(|error| *error).collect();
+            Definition { document: Some(Document { file, keys, body, is_partial: !found.is_empty() }), found }
+        }
+        Err(error) => Err(error).into(),
+    }
 }
 
 /// Returns a file of a tree without its text, for findings about the whole file.
@@ -131,9 +182,16 @@ fn too_large(file: &Arc<SourceFile>, size: u64, limit: u64, largest: &Largest) -
 /// # Errors
 /// An empty file, a file without front matter, front matter that is not closed, or an error of [`yaml::parse`].
 pub fn worker(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
+    let (end, body) = split(&file)?;
+    let keys = yaml::parse(&file, end)?;
+    Ok(Document { file, keys, body, is_partial: false })
+}
+
+/// Returns the end of the front matter of a `.worker` file, and the text after it.
+fn split(file: &Arc<SourceFile>) -> Result<(usize, Option<Body>), Box<Diagnostic>> {
     let text = file.text();
     if is_blank(text) {
-        return Err(empty(&file).into());
+        return Err(empty(file).into());
     }
     let mut lines = Lines::of(text);
     let opening = loop {
@@ -147,7 +205,7 @@ pub fn worker(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
                     codes::NO_FRONT_MATTER,
                     format!("`{}` does not begin with front matter", file.path()),
                 )
-                .at(&Span::new(&file, line.start..end))
+                .at(&Span::new(file, line.start..end))
                 .label("expected a line `---`")
                 .help("start the file with two lines `---`, with the keys between them, and write the instructions after the second line")
                 .into());
@@ -161,14 +219,13 @@ pub fn worker(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
             codes::UNTERMINATED,
             format!("the front matter of `{}` is not closed", file.path()),
         )
-        .at(&Span::new(&file, fence))
+        .at(&Span::new(file, fence))
         .label("it begins here")
         .help("close it with a line `---` before the instructions")
         .into());
     };
-    let keys = yaml::parse(&file, closing.start)?;
     let body = Body { range: closing.end..text.len(), lines_before: lines.number() };
-    Ok(Document { file, keys, body: Some(body) })
+    Ok((closing.start, Some(body)))
 }
 
 /// Parses a file that is YAML only: a `.yaml` worker or a manifest.
@@ -180,7 +237,7 @@ pub fn yaml_only(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
         return Err(empty(&file).into());
     }
     let keys = yaml::parse(&file, file.text().len())?;
-    Ok(Document { file, keys, body: None })
+    Ok(Document { file, keys, body: None, is_partial: false })
 }
 
 fn empty(file: &Arc<SourceFile>) -> Diagnostic {
@@ -207,6 +264,38 @@ mod tests {
         assert_eq!((keys.as_str(), body.as_str()), ("{\"a\":1}", "Hi\r\n"));
         assert_eq!(split("\n---\n---\n").unwrap(), ("null".into(), String::new(), 3));
         assert_eq!(split("---\na: 1\n---").unwrap().1, "");
+    }
+
+    #[test]
+    fn a_syntax_error_loses_one_key() {
+        let read = |text: &str| {
+            let Definition { document, found } = definition_of(SourceFile::new("x.worker", text), true);
+            assert_eq!(found.len(), 1, "{text}");
+            let document = document.expect(text);
+            assert!(document.is_partial);
+            (document.keys.to_json().to_string(), document.body.is_some())
+        };
+        let kept = |text: &str, expected: &str| assert_eq!(read(text), (expected.to_owned(), true), "{text}");
+        kept("---\nmodel: a:b\ntools\nmode: chat\n---\nHi", r#"{"model":"a:b","mode":"chat"}"#);
+        kept("---\nmodel: [\nmode: chat\n---\nHi", r#"{"model":null,"mode":"chat"}"#);
+        kept("---\nmode: chat\nmode: chat\n---\nHi", r#"{"mode":"chat"}"#);
+        kept(
+            "---\nlimits:\n  max_turns: 3\n  timeo\nmode: chat\n---\n",
+            r#"{"limits":{"max_turns":3},"mode":"chat"}"#,
+        );
+        kept(
+            "---\nallow_workers:\n- a\n- [b\nlimits:\n  max_turns: 007\n  timeout: 3s\n---\n",
+            r#"{"allow_workers":null,"limits":{"max_turns":null,"timeout":"3s"}}"#,
+        );
+    }
+
+    #[test]
+    fn places_in_a_partial_document_hold() {
+        let text = "\u{feff}---\nm: [\nlimits:\n  a: ü\n  b\n---\nHi";
+        let document = definition_of(SourceFile::new("x.worker", text), true).document.unwrap();
+        let limits = document.keys.entry("limits").unwrap();
+        assert_eq!(limits.key_span.text(), "limits");
+        assert_eq!(limits.value.get("a").unwrap().span.text(), "ü");
     }
 
     #[test]

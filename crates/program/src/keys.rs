@@ -7,7 +7,11 @@ use crate::shape::{Key, Shape};
 pub const WORKER: &[Key] = &[
     Key::new("name", Shape::Text, "must equal the worker's ID under a workers root; any name elsewhere"),
     Key::new("description", Shape::Text, "shown to callers"),
-    Key::new("model", Shape::Text, "`provider:model`, or a profile of the manifest's `models`"),
+    Key::new(
+        "model",
+        Shape::Texts,
+        "`provider:model`, a profile of the manifest's `models`, or a list: the next stands in for an unavailable one",
+    ),
     Key::new(
         "compatible_models",
         Shape::Texts,
@@ -107,7 +111,11 @@ pub const MANIFEST: &[Key] = &[
     ),
     Key::new("name", Shape::Text, "the project's name"),
     Key::new("description", Shape::Text, "what it is"),
-    Key::new("model", Shape::Text, "default model of all workers: `provider:model`, or one of `models`"),
+    Key::new(
+        "model",
+        Shape::Texts,
+        "default model of all workers: `provider:model`, one of `models`, or a list: the next stands in for an unavailable one",
+    ),
     Key::new(
         "models",
         Shape::Map(&Shape::Record(PROFILE)),

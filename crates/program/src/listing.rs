@@ -35,8 +35,8 @@ pub struct Listing {
     pub path: String,
     /// The description of the worker.
     pub description: Option<String>,
-    /// The worker's own model.
-    pub model: Option<String>,
+    /// The worker's own models, as they are written.
+    pub models: Vec<String>,
     /// The reason why its file can't be read, or the problem with its model.
     pub problem: Option<String>,
 }
@@ -67,7 +67,7 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
                     id: library.global_id(&id).to_string(),
                     path: library.tree.shown(export),
                     description: None,
-                    model: None,
+                    models: Vec::new(),
                     problem: Some(error.to_string()),
                 },
             });
@@ -98,7 +98,7 @@ pub fn exports(source: &Source) -> Vec<String> {
 
 fn listing(context: &Context<'_>, located: WorkerFile) -> Listing {
     let package = context.package;
-    let document = front_matter::definition(package.tree.as_ref(), &located.path);
+    let document = front_matter::definition(package.tree.as_ref(), &located.path).whole();
     let (keys, problem) = match document {
         Ok(document) => (Some(document.keys), None),
         Err(error) => (None, Some(error.to_string())),
@@ -108,12 +108,13 @@ fn listing(context: &Context<'_>, located: WorkerFile) -> Listing {
     let text =
         |key: &str| keys.as_ref().and_then(|keys| keys.get(key)).and_then(Node::as_text).map(str::to_owned);
     let mut found = Vec::new();
-    if let Some(model) = keys.as_ref().and_then(|keys| keys.get("model")) {
-        context.model_name(model, &mut found);
+    let model = keys.as_ref().and_then(|keys| keys.get("model"));
+    if let Some(model) = model {
+        context.model_names(model, &mut found);
     }
     Listing {
         description: text("description"),
-        model: text("model"),
+        models: model.into_iter().flat_map(Node::texts).map(|(name, _)| name.to_owned()).collect(),
         id: package.global_id(&located.id).to_string(),
         path: package.tree.shown(&located.path),
         problem: problem.or_else(|| found.first().map(ToString::to_string)),

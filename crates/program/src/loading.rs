@@ -5,7 +5,7 @@ use crate::{
     context::Context,
     diagnostics::{Diagnostic, codes, nearest, tidy},
     effective::{Effective, Reading, is_glob},
-    front_matter::{self, Document},
+    front_matter::{self, Definition, Document},
     load_options::LoadOptions,
     manifest::{self, MANIFESTS, Manifest},
     migrate::{self, Cures, MOVES},
@@ -43,7 +43,7 @@ pub(crate) enum Entry {
 pub(crate) struct Loading {
     pub(crate) host: LoadOptions,
     pub(crate) packages: Packages,
-    pub(crate) model: Option<ModelName>,
+    pub(crate) models: Vec<ModelName>,
     /// The workers that can be understood, also those with errors.
     pub(crate) workers: Workers,
     /// The imports of each worker, by its name.
@@ -82,7 +82,7 @@ impl Loading {
         let mut loading = Self {
             host,
             packages,
-            model: None,
+            models: Vec::new(),
             workers: Workers::new(),
             imports: BTreeMap::new(),
             loaded: Vec::new(),
@@ -97,7 +97,8 @@ impl Loading {
         for profile in manifest.models.values() {
             context.provider_model(&profile.model, found);
         }
-        loading.model = manifest.model.as_ref().and_then(|node| context.model_name(node, found));
+        let named = manifest.model.as_ref();
+        loading.models = named.map(|node| context.model_names(node, found)).unwrap_or_default();
         loading
     }
 
@@ -236,7 +237,7 @@ impl Loading {
                 .collect();
             let read = in_parallel(fresh, |located| (self.read(&located), located));
             for (document, located) in &read {
-                if let Ok(document) = document {
+                if let Some(document) = &document.document {
                     self.admit_libraries(located.package, document, found);
                 }
             }
@@ -304,6 +305,16 @@ impl Loading {
         self.seen.get(&PackageId::PROGRAM).is_some_and(|seen| seen.contains_key(path))
     }
 
+    /// Returns the files of a package that were loaded as workers.
+    pub(crate) fn files_of(&self, package: PackageId) -> impl Iterator<Item = &str> {
+        self.seen.get(&package).into_iter().flat_map(|seen| seen.keys().map(String::as_str))
+    }
+
+    /// Returns the worker files of the program in the order in which they were found, with their links.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&WorkerFile, &WorkerFile, &Span)> {
+        self.loaded.iter().flat_map(|merged| merged.links().map(|(to, span)| (&merged.located, to, span)))
+    }
+
     fn has_seen(&self, located: &WorkerFile) -> bool {
         self.seen.get(&located.package).is_some_and(|seen| seen.contains_key(&located.path))
     }
@@ -342,21 +353,16 @@ impl Loading {
         true
     }
 
-    fn read(&self, located: &WorkerFile) -> Result<Document, Box<Diagnostic>> {
+    fn read(&self, located: &WorkerFile) -> Definition {
         front_matter::definition(self.packages.get(located.package).tree.as_ref(), &located.path)
     }
 
     /// Merges one worker and resolves its references.
-    fn merge(&self, located: WorkerFile, document: Result<Document, Box<Diagnostic>>) -> Merged {
+    fn merge(&self, located: WorkerFile, Definition { document, found }: Definition) -> Merged {
         let package = located.package;
         let mut merged = Merged::of(located);
-        let document = match document {
-            Ok(document) => document,
-            Err(error) => {
-                merged.found.push(*error);
-                return merged;
-            }
-        };
+        merged.found = found;
+        let Some(document) = document else { return merged };
         merged.instructions = document.body.as_ref().map(|body| body.range.start);
         let Reading { effective, callees, imports } =
             self.context(package).worker(&merged.located, &document, &mut merged.found);

@@ -2,7 +2,7 @@
 
 use crate::{
     lock::Pinned,
-    source::{Change, Kind, RealPlace, SourceError, SourceTree, plain},
+    source::{Change, Kind, RealPlace, SourceError, SourceTree, Stamp, plain},
 };
 use llm_do_core::{authority::Place, schema::sha256};
 use std::sync::Arc;
@@ -35,6 +35,10 @@ impl SourceTree for LockedTree {
 
     fn shown(&self, path: &str) -> String {
         self.tree.shown(path)
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        self.tree.stamp(path)
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {

@@ -67,7 +67,7 @@ pub struct Program {
     packages: Packages,
     work: Option<Place>,
     name: String,
-    model: Option<ModelName>,
+    models: Vec<ModelName>,
     /// The protection of every file that was read while the program was loaded, and of those that could be read later.
     protection: Arc<Protection>,
     /// The workers that are loaded when they are called.
@@ -115,7 +115,7 @@ impl Program {
             return Err(Diagnostics(found));
         };
         let entry = Arc::clone(&entry.definition);
-        let Loading { host, packages, model, workers, imports, .. } = loading;
+        let Loading { host, packages, models, workers, imports, .. } = loading;
         let package = packages.program();
         let name = package.manifest.name.clone().unwrap_or_else(|| {
             let folder = package.tree.root().name();
@@ -135,7 +135,7 @@ impl Program {
             packages,
             work: source.work,
             name,
-            model,
+            models,
             entry,
             workers: Mutex::new(workers),
             imports,
@@ -192,9 +192,9 @@ impl Program {
         &self.package().manifest
     }
 
-    /// Returns the project's default model.
-    pub fn model(&self) -> Option<&ModelName> {
-        self.model.as_ref()
+    /// Returns the project's default models, in the order in which they stand in for each other.
+    pub fn models(&self) -> &[ModelName] {
+        &self.models
     }
 
     /// Returns `approval.mode` of the manifest, which can only tighten the operator's.
@@ -534,7 +534,7 @@ impl Program {
         let of = self.packages.get(located.package);
         let files = RecordingTree::new(Arc::clone(&of.tree));
         let context = Context { packages: &self.packages, package: of, host: &self.host, tree: &files };
-        let document = front_matter::definition(context.tree(), &located.path)?;
+        let document = front_matter::definition(context.tree(), &located.path).whole()?;
         let effective = context.worker(&located, &document, &mut found).effective;
         if located.package == PackageId::PROGRAM {
             self.compare_with_start(&located, &files, effective.as_ref())?;

@@ -1,7 +1,7 @@
 //! A tree that remembers which files were read or looked for, so that they can be protected
 //! (`docs/reference/sandbox.md`).
 
-use crate::source::{Kind, RealPlace, SourceError, SourceTree, plain};
+use crate::source::{Kind, RealPlace, SourceError, SourceTree, Stamp, plain};
 use llm_do_core::authority::Place;
 use std::{
     collections::BTreeMap,
@@ -64,6 +64,10 @@ impl SourceTree for RecordingTree {
 
     fn shown(&self, path: &str) -> String {
         self.tree.shown(path)
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        self.tree.stamp(path)
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {

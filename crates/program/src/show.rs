@@ -273,8 +273,9 @@ fn model(
         [package, packages.program()].into_iter().find_map(|package| package.manifest.model.as_ref());
     let node = own.map(|entry| &entry.value).or(inherited);
     if let Some(node) = node {
-        settings.push(Setting::new(&["model"], node.to_json(), Some(node.span.origin())));
-    } else if let Some(model) = &effective.definition.model {
+        let lone = node.each().first().filter(|_| node.each().len() == 1);
+        settings.push(Setting::new(&["model"], lone.unwrap_or(node).to_json(), Some(node.span.origin())));
+    } else if let Some(model) = effective.definition.models.first() {
         settings.push(Setting::new(&["model"], model.to_string().into(), None));
     }
 }
@@ -405,11 +406,15 @@ fn context(effective: &Effective, package: &Package, packages: &Packages, settin
     );
 }
 
-/// Adds the worker's own sampling settings, those of its model's profile, and those of the project, in this order.
+/// Adds the worker's own sampling settings, those of the profile of its first model, and those of the project, in this
+/// order.
 fn sampling(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
-    let own = effective.keys.get("model").and_then(Node::as_text);
+    fn first(node: &Node) -> Option<&str> {
+        node.each().first()?.as_text()
+    }
+    let own = effective.keys.get("model").and_then(first);
     let named = |package: &Package| {
-        let name = package.manifest.model.as_ref().and_then(Node::as_text);
+        let name = package.manifest.model.as_ref().and_then(first);
         name.and_then(|name| package.manifest.models.get(name)?.settings.clone())
     };
     let profile = match own {

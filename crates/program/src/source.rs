@@ -107,6 +107,17 @@ pub struct RealPlace {
     pub kind: Option<Kind>,
 }
 
+/// The state of a file or folder on disk. It differs after each change of a file's content or of a folder's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The number of bytes.
+    pub bytes: u64,
+    /// The time of the last change of the content, in nanoseconds since 1970.
+    pub modified: u128,
+    /// The time of the last change of the content or the properties, and the number of the file.
+    pub identity: (i64, u64),
+}
+
 /// Synchronous, confined read access to the files of a program.
 pub trait SourceTree: Send + Sync {
     /// Returns the root as a real place.
@@ -115,6 +126,11 @@ pub trait SourceTree: Send + Sync {
     /// Returns a path for display: relative to the program's root, absolute for a file of a library.
     fn shown(&self, path: &str) -> String {
         path.to_owned()
+    }
+
+    /// Returns the state of the entry at a path, or `None` if there is none or the tree has no times.
+    fn stamp(&self, _path: &str) -> Option<Stamp> {
+        None
     }
 
     /// Returns the kind of entry at a path inside the root, or `None` if it does not exist.

@@ -18,7 +18,16 @@ use llm_do_core::{
 use std::collections::BTreeMap;
 
 const KEYS: &[Key] = &[
-    Key::new("model", Shape::Text, "the model where neither worker nor project names one"),
+    Key::new(
+        "model",
+        Shape::Texts,
+        "the model where neither worker nor project names one, or a list as in a worker",
+    ),
+    Key::new(
+        "fallback",
+        Shape::Texts,
+        "models that stand in, in this order, where those of a worker are unavailable",
+    ),
     Key::new("limits", Shape::Record(keys::LIMITS), "limits of all workers of all programs"),
     Key::new("providers", Shape::Map(&Shape::Record(keys::PROVIDER)), "model providers for all programs"),
     Key::new(
@@ -58,8 +67,10 @@ const DOLLARS: Shape = Shape::Number(0.0, 1e6);
 /// The user's settings for all programs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserConfig {
-    /// The model that is used if neither a worker, nor the environment, nor a project names one.
-    pub model: Option<ModelName>,
+    /// The models that are used if neither a worker, nor the environment, nor a project names one.
+    pub models: Vec<ModelName>,
+    /// The models that stand in for those of every worker.
+    pub fallback: Vec<ModelName>,
     /// Limits of all workers.
     pub limits: GivenLimits,
     /// Providers. A provider of the same name in a manifest takes precedence.
@@ -87,14 +98,19 @@ impl UserConfig {
             found.push(shape::wrong_type(&whole, "config.yaml", "a map of keys"));
         }
         let keys = shape::check(&whole, KEYS, "", &mut found);
-        let model = keys.get("model").and_then(|node| {
-            let parsed = node.as_text()?.parse();
-            parsed
-                .map_err(|error: llm_do_core::model::BadModelName| {
-                    found.push(Diagnostic::error(codes::BAD_VALUE, error.to_string()).at(&node.span));
-                })
-                .ok()
-        });
+        let mut models = |key: &str| -> Vec<ModelName> {
+            let nodes = keys.get(key).map(Node::each).unwrap_or_default().iter();
+            let parsed = nodes.filter_map(|node| {
+                let parsed = node.as_text()?.parse();
+                parsed
+                    .map_err(|error: llm_do_core::model::BadModelName| {
+                        found.push(Diagnostic::error(codes::BAD_VALUE, error.to_string()).at(&node.span));
+                    })
+                    .ok()
+            });
+            parsed.collect()
+        };
+        let (models, fallback) = (models("model"), models("fallback"));
         let mut secrets = Vec::new();
         for (name, span) in keys.get("secrets").into_iter().flat_map(Node::texts) {
             match Glob::new(name) {
@@ -119,7 +135,7 @@ impl UserConfig {
         let prices = keys.get("prices").map(Node::entries).unwrap_or_default().iter();
         let prices = prices.filter_map(|entry| Some((entry.key.clone(), terms(&entry.value)?))).collect();
         match found.is_empty() {
-            true => Ok(Self { model, limits, providers, mode, approval, secrets, prices }),
+            true => Ok(Self { models, fallback, limits, providers, mode, approval, secrets, prices }),
             false => Err(Diagnostics(found)),
         }
     }
@@ -165,7 +181,7 @@ mod tests {
     #[test]
     fn names_a_model_or_nothing() {
         let config = UserConfig::parse("config.yaml", "model: openai:gpt-5-mini\n", &none).unwrap();
-        assert_eq!(config.model.unwrap().as_str(), "openai:gpt-5-mini");
+        assert_eq!(config.models[0].as_str(), "openai:gpt-5-mini");
         assert_eq!(UserConfig::parse("config.yaml", "", &none), Ok(UserConfig::default()));
     }
 

@@ -2,6 +2,7 @@
 
 mod common;
 mod quotes;
+mod recovery;
 mod removal;
 
 use crate::{
@@ -131,6 +132,14 @@ impl Node {
         lone.into_iter().chain(self.items().iter().filter_map(|item| Some((item.as_text()?, &item.span))))
     }
 
+    /// Returns the items of a list, or a lone value itself.
+    pub fn each(&self) -> &[Node] {
+        match &self.data {
+            Data::List(items) => items,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
     /// Returns the value that a JSON Pointer names, as far down as it goes.
     pub fn at_pointer(&self, pointer: &str) -> &Node {
         let mut node = self;
@@ -178,6 +187,23 @@ pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>
     }
 }
 
+/// Parses one YAML document like [`parse`]. If it has an error, the keys that the error does not concern are returned
+/// with it; the value of a key that has the error is [`Data::Null`].
+pub fn parse_partly(file: &Arc<SourceFile>, end: usize) -> (Node, Option<Box<Diagnostic>>) {
+    match parse(file, end) {
+        Ok(node) => (node, None),
+        Err(error) => {
+            let node = match error.code {
+                // Its parts would exceed the limits too.
+                codes::YAML_BUDGET => None,
+                _ => recovery::keys(file, begin_of(file)..end),
+            };
+            let nothing = || Node { span: Span::new(file, begin_of(file)..end), data: Data::Null };
+            (node.unwrap_or_else(nothing), Some(error))
+        }
+    }
+}
+
 /// Reports the first number with leading zeros. Readers of YAML take it for different numbers, and its author may mean
 /// a text.
 fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
@@ -205,12 +231,20 @@ fn with_leading_zeros(node: &Node) -> Option<Diagnostic> {
 
 /// Parses a document like [`parse`], but keeps all entries of duplicate keys.
 pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
-    let text = file.text();
-    let bom = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    if let Some(node) = common::read(file, bom..end) {
-        return Ok(node);
+    part(file, begin_of(file)..end)
+}
+
+/// Returns the position after a byte order mark.
+fn begin_of(file: &Arc<SourceFile>) -> usize {
+    if file.text().starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
+}
+
+/// Parses a part of a file as a document.
+fn part(file: &Arc<SourceFile>, range: Range<usize>) -> Result<Node, Box<Diagnostic>> {
+    match common::read(file, range.clone()) {
+        Some(node) => Ok(node),
+        None => any(file, range),
     }
-    any(file, bom..end)
 }
 
 /// Parses a line of JSON Lines, which lies at these bytes of the file. JSON is YAML, apart from a few characters in

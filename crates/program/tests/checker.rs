@@ -108,7 +108,7 @@ fn the_program_is_analysed_if_others_see_what_was_edited() {
         ),
         ("---\nmodel: openai:x\nallow_workers: [nowhere, c]\n---\nWrite.\n".to_owned(), Extent::Program),
         ("---\nmodel: [\n---\nWrite.\n".to_owned(), Extent::Program),
-        (String::new(), Extent::Workers),
+        (String::new(), Extent::Program), // The keys beside the error are lost too.
         ("---\nparameters: {topic: strnig}\nmodle: x\n---\nWrite {{ topic }}.\n".to_owned(), Extent::Program),
     ] {
         assert_eq!(program.check(&one("workers/a.worker", text.as_str()), &text), extent, "{text}");

@@ -167,7 +167,7 @@ fn a_project_can_be_a_library() {
     .unwrap();
     let short = program.worker(program.entry(), "reports:writers/short").unwrap();
     // Its own project's model and the tightest limits of all.
-    assert_eq!(short.model.as_ref().map(ToString::to_string).as_deref(), Some("a:b"));
+    assert_eq!(short.models.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a:b"]);
     assert_eq!((short.limits.max_turns, short.limits.max_repeats), (Some(3), 2));
 }
 

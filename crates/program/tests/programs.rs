@@ -83,13 +83,13 @@ fn a_worker_inherits_from_its_project() {
         ),
     ]);
     assert_eq!(program.project_name(), "demo");
-    assert_eq!(program.model().unwrap().as_str(), "openai:gpt-5");
+    assert_eq!(program.models()[0].as_str(), "openai:gpt-5");
     assert_eq!(program.mode(), Some(Mode::AutoDeny));
     assert_eq!(program.delegation().max_depth, 2);
     assert_eq!(program.approval().lines[0].rule, Rule::PreApproved);
 
     let main = program.entry();
-    assert_eq!((&*main.id, main.model.is_none()), ("main", true));
+    assert_eq!((&*main.id, main.models.is_empty()), ("main", true));
     assert_eq!((main.limits.max_turns, main.limits.timeout_ms), (Some(10), Some(90_000)));
     assert_eq!(main.settings.stop, ["END"]);
     assert_eq!((main.rules[0].rule, &*main.rules[0].written_at), (Rule::Blocked, "main.worker:6"));
@@ -102,7 +102,7 @@ fn a_worker_inherits_from_its_project() {
     assert_eq!(&*main.instructions.text, "Hi {{ input }}\n");
 
     let a = worker(&program, "deep/a");
-    assert_eq!(a.model.as_ref().unwrap().as_str(), "anthropic:claude");
+    assert_eq!(a.models[0].as_str(), "anthropic:claude");
     let mounts: Vec<&str> = a.sandbox.narrowing.mounts.iter().map(|m| m.at.as_str()).collect();
     assert_eq!(mounts, ["/input", "/output", "/scratch"]);
     assert!(Arc::ptr_eq(&a, &worker(&program, "./workers/deep/a.worker")), "one file, one definition");
@@ -400,7 +400,7 @@ fn a_listing_works_where_loading_does_not() {
     assert_eq!(ids, ["bad", "main", "sub/b"]);
     assert!(listed[0].problem.as_ref().unwrap().contains("is not closed"));
     assert_eq!(listed[1].description.as_deref(), Some("Starts."));
-    assert_eq!(listed[1].model.as_deref(), Some("a:b"));
+    assert_eq!(listed[1].models, ["a:b"]);
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl RecordedAnswers {
                 RecordKind::ModelAnswered { message, finish, usage, .. } => {
                     Came::Answer { message: Arc::clone(message), finish: *finish, usage: *usage }
                 }
-                RecordKind::ModelFailed { error } => Came::Failure(error.clone()),
+                RecordKind::ModelFailed { error, .. } => Came::Failure(error.clone()),
                 _ => continue,
             };
             let mut asked = answers.get_mut(path).into_iter().flat_map(HashMap::values_mut);

@@ -55,6 +55,6 @@ pub use timeline::{Timeline, TimelineGap, TimelineRow, TimelineSpan};
 pub use tree::{CallNode, CallState, Decision, RunTree, WaitsFor};
 pub use view::{
     Activity, CallChange, CallStanding, CallView, ConversationView, CostChange, Item, ItemChange, ItemKind,
-    Latest, NoteTone, RunChanges, RunEnd, RunStart, RunView, Spent, SpentChange,
+    Latest, NoteTone, Retry, RetryChange, RunChanges, RunEnd, RunStart, RunView, Spent, SpentChange,
 };
 pub use whole::{WholeCall, WholeRun};

@@ -129,6 +129,8 @@ struct Spans<'a> {
     /// The provider's IDs of the calls that models made.
     ids: HashMap<CallPath, Arc<str>>,
     steps: HashMap<&'a CallPath, Vec<Step<'a>>>,
+    /// The models that answered each call, each with the number of the record from which on it did.
+    chosen: HashMap<&'a CallPath, Vec<(u64, &'a ModelName)>>,
 }
 
 impl<'a> Spans<'a> {
@@ -146,7 +148,15 @@ impl<'a> Spans<'a> {
             }
             steps.entry(&step.begin.path).or_default().push(step);
         }
-        Self { run, content, trace: trace_id(&run.tree().run), ids, steps }
+        let mut chosen = HashMap::<_, Vec<_>>::new();
+        for record in run.records() {
+            if let RecordKind::ConversationStarted { model, .. } | RecordKind::ModelChosen { model, .. } =
+                &record.body
+            {
+                chosen.entry(&record.path).or_default().push((record.seq, model));
+            }
+        }
+        Self { run, content, trace: trace_id(&run.tree().run), ids, steps, chosen }
     }
 
     /// Returns the calls in the order of the tree, each before its own steps.
@@ -236,7 +246,9 @@ impl<'a> Spans<'a> {
         let (mut failed, mut why) = (None, None);
         let (name, kind) = match (step.kind, &step.begin.body) {
             (StepKind::Model, RecordKind::ModelRequested { max_tokens, attempt, turn, .. }) => {
-                let model = node.model.as_ref()?;
+                let chosen = self.chosen.get(&node.path).map(Vec::as_slice).unwrap_or_default();
+                let before = |&&(seq, _): &&(u64, _)| seq < step.begin.seq;
+                let model = chosen.iter().rev().find(before).map(|(_, model)| *model)?;
                 attributes = attributes
                     .text("gen_ai.operation.name", "chat")
                     .text("gen_ai.conversation.id", &self.run.tree().run)
@@ -258,7 +270,7 @@ impl<'a> Spans<'a> {
                         attributes =
                             attributes.usage(*usage).texts("gen_ai.response.finish_reasons", &[finish]);
                     }
-                    Some(RecordKind::ModelFailed { error }) => {
+                    Some(RecordKind::ModelFailed { error, .. }) => {
                         (failed, why) = (Some(name_of(error.kind)), Some(error.message.as_str()));
                     }
                     Some(RecordKind::TimedOut { .. }) => failed = Some("timeout".to_owned()),

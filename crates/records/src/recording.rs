@@ -285,7 +285,7 @@ impl RecordedModels {
                         answer.came = Ok((Arc::clone(message), *finish, *usage));
                     }
                 }
-                RecordKind::ModelFailed { error } => {
+                RecordKind::ModelFailed { error, .. } => {
                     if let Some(answer) = asked.get(&step).and_then(|key| answers.get_mut(key)) {
                         answer.came = Err(error.clone());
                     }

@@ -9,7 +9,7 @@ mod conversation;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{CallChange, CallStanding, CostChange, ItemChange, RunChanges, SpentChange};
+pub use changes::{CallChange, CallStanding, CostChange, ItemChange, RetryChange, RunChanges, SpentChange};
 pub use conversation::{ConversationView, Item, ItemKind, NoteTone};
 
 use crate::{
@@ -23,16 +23,18 @@ use llm_do_core::{
     gate::Rule,
     journal::{Ending, Record, RecordKind, RunStatus},
     launch::unknown_finish_note,
-    model::{ModelName, Purpose, Usage},
+    model::{ModelError, ModelName, Purpose, Usage},
     origin::Origins,
     price::Usd,
     question::{Answer, Question, QuestionId, Requester},
-    step_name::StepName,
+    step_name::{Attempt, StepName},
+    worker::wait_before_retry,
 };
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 /// The calls and conversations that a view keeps.
@@ -101,6 +103,44 @@ pub enum Latest {
     Call(Arc<str>),
     /// A request for that turn.
     Model(u32),
+    /// A note of code, or of the engine.
+    Note(Arc<str>),
+}
+
+/// The next attempt at a request to a model that has failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// The greatest number of further attempts.
+    pub of: u32,
+    /// The time at which the attempt begins, in milliseconds since 1970, once it is known.
+    pub at_ms: Option<u64>,
+    /// The failure of the last attempt.
+    pub error: ModelError,
+}
+
+impl Retry {
+    /// Returns the attempt that follows a failure of attempt `failed`, counted from 0, at that time. `None` if none
+    /// follows.
+    pub(crate) fn after(error: &ModelError, failed: u32, of: u32, at_ms: u64) -> Option<Self> {
+        // The wait is known now if the server has named it. Otherwise a random number spreads it.
+        let wait = wait_before_retry(error, failed, of, 0)?;
+        let at_ms = error.retry_after().map(|_| at_ms.saturating_add(millis(wait)));
+        Some(Self { attempt: failed + 1, of, at_ms, error: error.clone() })
+    }
+
+    /// Sets the wait that a random number, drawn at that time, gives.
+    fn spread(&mut self, random: u64, drawn_ms: u64) {
+        if self.at_ms.is_none() {
+            let wait = wait_before_retry(&self.error, self.attempt - 1, self.of, random);
+            self.at_ms = wait.map(|wait| drawn_ms.saturating_add(millis(wait)));
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The activity of a call, beside the calls that it makes.
@@ -211,6 +251,8 @@ pub struct CallView {
     pub failed_requests: u32,
     /// The time at which the newest request was sent.
     pub requested_ms: u64,
+    /// The attempt that the call waits for, after a request has failed.
+    pub retry: Option<Box<Retry>>,
     /// The call's own tokens; of a worker that has ended, with those of all calls below it.
     pub usage: Option<Usage>,
     /// Tokens and cost of the call and all below it.
@@ -257,6 +299,7 @@ impl CallView {
         {
             self.waited_ms = self.waited_ms.saturating_add(record.at_ms.saturating_sub(asked_ms));
         }
+        self.retry = None;
         (self.state, self.ended_ms, self.ended_seq) = (state, Some(record.at_ms), Some(record.seq));
     }
 }
@@ -494,6 +537,7 @@ impl RunView {
             retries: 0,
             failed_requests: 0,
             requested_ms: 0,
+            retry: None,
             usage: None,
             spent: Spent::default(),
             failure: None,
@@ -612,6 +656,7 @@ impl RunView {
                 self.activity(Latest::Model(*turn));
                 self.continues(path);
             }
+            RecordKind::Note { text } => self.activity(Latest::Note(Arc::clone(text))),
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
                 if *ending != Ending::Suspended =>
             {
@@ -674,6 +719,7 @@ impl RunView {
                 call.requests += 1;
                 call.retries += u32::from(*attempt > 0);
                 call.requested_ms = at_ms;
+                call.retry = None;
                 let purpose = step.request().unwrap_or_default();
                 call.does(Activity::Asking { purpose, attempt: *attempt }, at_ms);
             }
@@ -686,9 +732,20 @@ impl RunView {
                     call.usage = Some(call.usage.unwrap_or_default().plus(*usage));
                 }
             }
-            RecordKind::ModelFailed { .. } => {
+            RecordKind::ModelFailed { error, retries } => {
                 call.failed_requests += 1;
+                call.retry = match (step, retries) {
+                    (StepName::Model(Attempt { attempt, .. }), Some(of)) => {
+                        Retry::after(error, *attempt, *of, at_ms).map(Box::new)
+                    }
+                    _ => None,
+                };
                 call.does(Activity::Pausing, at_ms);
+            }
+            RecordKind::Random { value } if matches!(step, StepName::Jitter(_)) => {
+                if let Some(retry) = &mut call.retry {
+                    retry.spread(*value, at_ms);
+                }
             }
             RecordKind::Note { text } => call.notes.push(Arc::clone(text)),
             _ => return,

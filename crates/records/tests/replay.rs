@@ -71,7 +71,7 @@ fn requested(digest: &str, max_tokens: u32) -> RecordKind {
 
 fn failed() -> RecordKind {
     let error = llm_do_core::model::ModelError::new(llm_do_core::model::ModelErrorKind::Server, "no");
-    RecordKind::ModelFailed { error }
+    RecordKind::ModelFailed { error, retries: None }
 }
 
 fn over(records: Vec<(CallPath, &str, RecordKind)>) -> ReplayDriver {

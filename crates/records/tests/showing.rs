@@ -322,7 +322,7 @@ fn open_questions_and_retries_are_said() {
         RecordKind::ModelRequested { turn: 0, attempt: 0, head, digest, max_tokens: None },
     );
     let error = ModelError::new(ModelErrorKind::Server, "503");
-    scenario.add("0", "model.0.0", RecordKind::ModelFailed { error });
+    scenario.add("0", "model.0.0", RecordKind::ModelFailed { error, retries: None });
     scenario.turn("0", 0, 0, used(1, 1));
     scenario.call("0/0.0", "write_file", json!({ "path": "a" }));
     let ask = Question::Approval(Approval {

@@ -22,21 +22,24 @@ use crate::{
 };
 use axum::{
     Extension, Json, Router,
-    body::Bytes,
+    body::{Body as Bodies, Bytes},
     extract::{FromRequest, Query, Request},
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response, Sse, sse, sse::KeepAlive},
     routing::{MethodFilter, MethodRouter},
 };
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use llm_do::core::json::exact;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, task::Poll, time::Duration};
 
 /// Interval at which a stream without events sends a keep-alive.
 const ALIVE: Duration = Duration::from_secs(15);
+
+/// Size from which a piece of a stream of events takes no further event.
+const LARGEST_PIECE: usize = 64 << 10;
 
 /// A function that generates a schema.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -225,8 +228,61 @@ fn text_of(headers: &header::HeaderMap, name: &str) -> Result<Option<String>, Ap
     text.transpose().map_err(|_| ApiError::new(Code::BadRequest, format!("{name}: only ASCII characters")))
 }
 
-/// Returns a stream of events that sends a keep-alive at intervals.
+/// Returns a stream of events that sends a keep-alive at intervals. Events that are there at once are sent at once.
 fn events(stream: impl Stream<Item = sse::Event> + Send + 'static) -> Response {
     let stream = stream.map(Ok::<_, Infallible>);
-    Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+    let response = Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE)).into_response();
+    response.map(|body| Bodies::from_stream(gathered(body.into_data_stream())))
+}
+
+/// The same bytes in fewer pieces: those that are there when a piece is asked for are one piece.
+fn gathered<E>(pieces: impl Stream<Item = Result<Bytes, E>> + Unpin) -> impl Stream<Item = Result<Bytes, E>> {
+    let mut pieces = pieces.fuse();
+    let mut failed = None;
+    stream::poll_fn(move |context| {
+        if let Some(error) = failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let mut gathered = Vec::new();
+        while gathered.len() < LARGEST_PIECE {
+            match pieces.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(piece))) => gathered.extend_from_slice(&piece),
+                Poll::Ready(Some(Err(error))) => {
+                    failed = Some(error);
+                    break;
+                }
+                Poll::Ready(None) => break,
+                Poll::Pending if gathered.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        if !gathered.is_empty() {
+            return Poll::Ready(Some(Ok(gathered.into())));
+        }
+        Poll::Ready(failed.take().map(Err))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pieces_that_are_there_are_sent_at_once_and_none_is_lost() {
+        let piece = |text: &'static str| Ok::<_, &str>(Bytes::from_static(text.as_bytes()));
+        let large: &'static str = Box::leak("x".repeat(LARGEST_PIECE).into_boxed_str());
+        let mut waits = false;
+        let rest = stream::iter([piece("c"), piece(large), piece("d"), Err("gone"), piece("e")]);
+        let pieces = stream::iter([piece("a"), piece("b")]).chain(
+            stream::poll_fn(move |context| {
+                waits = !waits;
+                context.waker().wake_by_ref();
+                if waits { Poll::Pending } else { Poll::Ready(None) }
+            })
+            .chain(rest),
+        );
+        let sent: Vec<Result<usize, &str>> =
+            gathered(pieces).map(|piece| piece.map(|piece| piece.len())).collect().await;
+        assert_eq!(sent, [Ok(2), Ok(1 + LARGEST_PIECE), Ok(1), Err("gone"), Ok(1)]);
+    }
 }

@@ -51,5 +51,5 @@ pub use program::{BadPrograms, Host, ProgramName, Served};
 pub use quotas::Limits;
 pub use service::Service;
 pub use stdio::{PROTOCOL, Stdio, StdioLimits};
-pub use token::{BadToken, BadTokens, NewToken, Scope, Token, Tokens};
+pub use token::{BadToken, BadTokens, NewToken, Scope, Token, Tokens, settings_schema};
 pub use trigger_settings::BadTrigger;

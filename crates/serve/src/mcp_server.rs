@@ -3,7 +3,7 @@
 use crate::{
     faces::mcp,
     http::Http,
-    program::{BadPrograms, Host, Served},
+    program::{BadPrograms, Host, Served, distinct},
     quotas::Limits,
     service::Service,
     token::{NewToken, Token, Tokens},
@@ -39,11 +39,8 @@ impl McpServer {
         host: Arc<dyn Host>,
     ) -> Result<Self, BadPrograms> {
         sessions.sort_by_key(mcp::tool_name);
+        distinct(&sessions)?;
         let tools: Vec<String> = sessions.iter().map(mcp::tool_name).collect();
-        if let Some(at) = tools.windows(2).position(|two| two[0] == two[1]) {
-            let workers = [at, at + 1].map(|at| Arc::clone(&sessions[at].entry().id));
-            return Err(BadPrograms::SameTool { name: tools[at].clone(), workers });
-        }
         let limits = Limits {
             runs: MOST_RUNS,
             runs_of_token: None,

@@ -1,29 +1,34 @@
 //! The part `notify` of `serve.yaml`, as it is written (`docs/reference/notify.md`).
 
 use crate::signing::SecretAt;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 /// The receivers of messages about runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NotifySettings {
     /// The address at which people reach the server. Default: its own.
     pub(crate) url: Option<String>,
     /// The minutes after which a link expires. Default: a day.
     pub(crate) link_minutes: Option<NonZeroU32>,
+    /// The receivers.
     pub(crate) to: Vec<NotifierSettings>,
 }
 
 /// A receiver of messages: one of `webhook`, `slack` and `ntfy`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NotifierSettings {
+    /// The name in the log and in records.
+    #[schemars(length(min = 1))]
     pub(crate) name: Arc<str>,
+    /// The events that it hears of.
     pub(crate) when: BTreeSet<When>,
-    /// Default: all.
+    /// Only runs of these programs. Default: all.
     pub(crate) programs: Option<BTreeSet<Arc<str>>>,
-    /// Default: all.
+    /// Only runs of these workers. Default: all.
     pub(crate) workers: Option<BTreeSet<Arc<str>>>,
     pub(crate) webhook: Option<WebhookSettings>,
     pub(crate) slack: Option<SlackSettings>,
@@ -31,7 +36,7 @@ pub(crate) struct NotifierSettings {
 }
 
 /// The events that a notifier is told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum When {
     /// A run asks a question.
@@ -57,15 +62,16 @@ impl When {
 }
 
 /// Requests that are signed as Standard Webhooks are.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NotifierWebhook")]
 pub(crate) struct WebhookSettings {
     pub(crate) url: SecretAt,
     pub(crate) secret: SecretAt,
 }
 
 /// An incoming webhook of Slack.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SlackSettings {
     pub(crate) url: SecretAt,
@@ -77,7 +83,7 @@ pub(crate) struct SlackSettings {
 }
 
 /// A topic of ntfy.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NtfySettings {
     pub(crate) url: SecretAt,

@@ -3,6 +3,7 @@
 use crate::{
     definitions::Definitions,
     error::{ApiError, Code},
+    faces::mcp::tool_name,
     log::LogEntry,
     outgoing::Outgoing,
     trigger_settings::BadTrigger,
@@ -24,7 +25,7 @@ use llm_do::{
 };
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
@@ -157,6 +158,22 @@ pub enum BadPrograms {
     },
 }
 
+/// Checks that clients of the Model Context Protocol can tell the workers apart.
+///
+/// # Errors
+/// Two workers have the same name as tools.
+pub(crate) fn distinct(sessions: &[Session]) -> Result<(), BadPrograms> {
+    let mut known: HashMap<String, &Session> = HashMap::new();
+    for session in sessions {
+        let name = tool_name(session);
+        if let Some(other) = known.insert(name.clone(), session) {
+            let workers = [other, session].map(|session| Arc::clone(&session.entry().id));
+            return Err(BadPrograms::SameTool { name, workers });
+        }
+    }
+    Ok(())
+}
+
 /// A program with the workers that clients may start.
 pub struct Served {
     name: ProgramName,
@@ -200,7 +217,7 @@ impl Served {
     /// it has that of its manifest, else that of its folder.
     ///
     /// # Errors
-    /// It has no name that clients could say, or another process serves it.
+    /// It has no name that clients could say, another process serves it, or two workers have the same name as tools.
     pub fn new(
         name: Option<ProgramName>,
         target: String,
@@ -210,6 +227,7 @@ impl Served {
             Some(name) => name,
             None => sessions.first().map(own_name).unwrap_or_default().parse()?,
         };
+        distinct(&sessions)?;
         let mut served = Self::of(name, target, sessions, None);
         let serving = Serving::begin(&served.runs_dir, served.name.as_str());
         let busy = |AlreadyServed { process }| BadPrograms::Served { name: served.name.clone(), process };
@@ -272,12 +290,16 @@ impl Served {
     /// true if they load.
     pub(crate) fn reload(&self, host: &dyn Host) -> bool {
         let opened = match host.settings(&self.target) {
-            Ok(settings) => Session::open_exported(settings).map_err(|problem| match problem {
-                Problem::Program(found) => {
-                    Broken { reason: "the program has errors".into(), diagnostics: found.0 }
+            Ok(settings) => match Session::open_exported(settings) {
+                Ok(sessions) => match distinct(&sessions) {
+                    Ok(()) => Ok(sessions),
+                    Err(error) => Err(Broken { reason: error.to_string(), diagnostics: Vec::new() }),
+                },
+                Err(Problem::Program(found)) => {
+                    Err(Broken { reason: "the program has errors".into(), diagnostics: found.0 })
                 }
-                problem => Broken { reason: problem.to_string(), diagnostics: Vec::new() },
-            }),
+                Err(problem) => Err(Broken { reason: problem.to_string(), diagnostics: Vec::new() }),
+            },
             Err(reason) => Err(Broken { reason, diagnostics: Vec::new() }),
         };
         *self.editing.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -319,8 +341,11 @@ impl Served {
     ) -> Result<Vec<Diagnostic>, String> {
         // One at a time: each check begins with what the one before knows.
         let mut editing = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match editing.take().filter(Editing::is_current) {
-            Some(current) => current,
+        let current = match editing.take() {
+            Some(mut current) => {
+                current.look_again();
+                current
+            }
             None => Editing::open(&host.settings(&self.target)?).map_err(|problem| problem.to_string())?,
         };
         Ok(editing.insert(current).findings(unsaved))
@@ -475,6 +500,7 @@ impl Served {
             chat: request.chat,
             untrusted_input,
             client,
+            client_tools: request.client_tools.clone(),
             requester,
             ..served.clone()
         };

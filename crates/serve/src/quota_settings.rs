@@ -1,14 +1,18 @@
 //! The quotas of `serve.yaml`, as they are written (`docs/reference/quotas.md`).
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// The part `quotas` of `serve.yaml`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct QuotaSettings {
+    /// The quotas of all tokens together.
     pub(crate) all: OfAll,
+    /// The quotas of each token that has none of its own.
     pub(crate) token: OfEach,
+    /// The quotas of the runs of programs, by their names.
     pub(crate) programs: HashMap<Arc<str>, OfProgram>,
 }
 
@@ -20,35 +24,50 @@ impl QuotaSettings {
 }
 
 /// The quotas of all tokens together. Options of the command line limit runs and streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfAll {
+    /// Bodies of requests that are being read.
     pub(crate) bodies: Option<Size>,
+    /// Uploads that no run has claimed.
     pub(crate) uploads: Option<Size>,
+    /// The number of such uploads.
     pub(crate) upload_files: Option<u64>,
+    /// Sessions of MCP clients.
     pub(crate) mcp_sessions: Option<u64>,
+    /// Files of runs.
     pub(crate) disk: Option<Size>,
+    /// Memory of the server.
     pub(crate) memory: Option<Size>,
 }
 
 /// The quotas of a token.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfEach {
+    /// Runs at once.
     pub(crate) runs: Option<u64>,
+    /// Streams of events.
     pub(crate) streams: Option<u64>,
+    /// Bodies of requests that are being read.
     pub(crate) bodies: Option<Size>,
+    /// Uploads that no run has claimed.
     pub(crate) uploads: Option<Size>,
+    /// The number of such uploads.
     pub(crate) upload_files: Option<u64>,
+    /// Sessions of MCP clients.
     pub(crate) mcp_sessions: Option<u64>,
+    /// Files of runs.
     pub(crate) disk: Option<Size>,
 }
 
 /// The quotas of a program's runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfProgram {
+    /// Runs at once.
     pub(crate) runs: Option<u64>,
+    /// Files of runs.
     pub(crate) disk: Option<Size>,
 }
 
@@ -72,6 +91,21 @@ impl<'de> Deserialize<'de> for Size {
                 ))
             }),
         }
+    }
+}
+
+impl JsonSchema for Size {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number of bytes, or a text such as `64 MiB`.",
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": u64::MAX},
+                {"type": "string", "pattern": "^\\s*[0-9]+\\s*(KiB|MiB|GiB)?\\s*$"},
+            ],
+        })
     }
 }
 

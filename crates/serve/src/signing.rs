@@ -4,6 +4,7 @@ use axum::http::HeaderMap;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use llm_do::core::schema::sha256;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::Sha256;
@@ -21,7 +22,7 @@ const SHORTEST: usize = 16;
 const LONGEST_ID: usize = 200;
 
 /// The place of a secret. The configuration never holds the secret itself.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SecretAt {
     /// The environment variable with that name.
@@ -125,7 +126,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The scheme by which a sender signs its deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scheme {
     /// `X-Hub-Signature-256` over the body, as GitHub, Gitea and Forgejo send it.

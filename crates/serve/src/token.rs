@@ -6,8 +6,9 @@ use crate::{
     trigger_settings::{self, TriggerSettings},
 };
 use llm_do::core::schema::sha256;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_saphyr::Spanned;
 use std::{
     collections::BTreeSet,
@@ -61,7 +62,7 @@ pub(crate) enum Reads {
 }
 
 /// The treatment of requests in OpenAI's form that set what a worker fixes: the temperature of its model, for example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ModelSettings {
     /// The request is an error.
@@ -72,12 +73,19 @@ pub(crate) enum ModelSettings {
 }
 
 /// A token, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
+    /// The name in records and lists.
+    #[schemars(regex(pattern = "^(?!operator$|trigger:)[\\s\\S]+$"))]
     name: Arc<str>,
+    /// The SHA-256 hash of the token, as `llm-do serve --new-token` prints it.
+    #[schemars(regex(pattern = "^[0-9A-Fa-f]{64}$"))]
     sha256: String,
+    /// What the token allows.
+    #[schemars(length(min = 1))]
     scopes: BTreeSet<Scope>,
+    /// The runs that it reads.
     #[serde(default)]
     read: Reads,
     /// The programs that it may use. Absent: all.
@@ -160,14 +168,28 @@ pub struct BadTokens {
 }
 
 /// The content of `serve.yaml`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct File {
+    /// The tokens of clients.
     tokens: Vec<Token>,
+    /// Limits on the use of resources.
     quotas: QuotaSettings,
+    /// What starts runs by itself.
+    #[schemars(with = "Vec<TriggerSettings>")]
     triggers: Vec<Spanned<TriggerSettings>>,
+    /// Who is told of runs.
     notify: NotifySettings,
+    /// The treatment of model settings, for tokens that do not say it.
     model_settings: ModelSettings,
+}
+
+/// The JSON Schema of `serve.yaml`.
+pub fn settings_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<File>();
+    schema.insert("title".into(), "serve.yaml of llm-do".into());
+    schema.to_value()
 }
 
 impl Tokens {
@@ -406,6 +428,77 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         fs::write(home.path().join(FILE), text).expect("a file");
         Tokens::read(home.path()).map_err(|error| error.reason)
+    }
+
+    /// The schema accepts what the reader accepts, as far as a file can be judged without programs and secrets.
+    #[test]
+    fn reader_and_schema_agree() {
+        let schema = llm_do::core::schema::Schema::new(settings_schema()).expect("a schema");
+        let hash = "0".repeat(64);
+        let token = |more: &str| format!("tokens: [{{name: ci, sha256: '{hash}', scopes: [start]{more}}}]");
+        let trigger = |more: &str| format!("triggers: [{{name: t, {more}}}]");
+        let notify = |more: &str| format!("notify: {{to: [{{name: n, when: [failed], {more}}}]}}");
+        let good = [
+            "{}".to_owned(),
+            token(""),
+            token(", read: all, programs: [desk], quotas: {disk: 2 GiB, runs: 3}, model_settings: ignore"),
+            token(", programs: null"),
+            "quotas: {all: {memory: 1024, bodies: ' 64 MiB '}, programs: {desk: {runs: 1}}}".into(),
+            trigger(
+                "cron: {at: '0 3 * * *', time_zone: UTC, missed: once}, input: {a: [1]}, from: {b: /date}",
+            ),
+            trigger("webhook: {signature: stripe, secret: {env: S}, max_body: 10}, message: Go., at_once: 2"),
+            trigger("folder: {path: /in, settle_s: 0}, cron: null, concurrency: replace"),
+            notify("ntfy: {url: {file: /u}, token: {env: T}}, workers: [a]"),
+            notify("slack: {url: {env: U}, signing_secret: {env: S}, users: [U1]}"),
+            "notify: {url: 'https://x', link_minutes: 5}\nmodel_settings: refuse".into(),
+        ];
+        let bad = [
+            "token: []".to_owned(),
+            token(", scope: x"),
+            token("").replace(&hash, "00"),
+            token("").replace("start", "begin"),
+            token("").replace("[start]", "[]"),
+            token("").replace("name: ci", "name: operator"),
+            token("").replace("name: ci", "name: 'trigger:x'"),
+            "tokens: [{name: ci}]".into(),
+            "quotas: {all: {memory: 1 MB}}".into(),
+            "quotas: {all: {memory: -1}}".into(),
+            "quotas: {token: {run: 1}}".into(),
+            trigger("cron: {at: 7}"),
+            trigger("cron: {at: '* * * * *', missed: all}"),
+            trigger("cron: {time_zone: UTC}"),
+            trigger("webhook: {signature: md5, secret: {env: S}}"),
+            trigger("webhook: {signature: github, secret: S}"),
+            trigger("webhook: {signature: github, secret: {env: S, file: /s}}"),
+            trigger("folder: {path: /in, depth: 1}"),
+            trigger("folder: {path: /in}, at_once: 0"),
+            trigger("folder: {path: /in}, concurrency: wait"),
+            notify("when: [started]"),
+            notify("ntfy: {}"),
+            "notify: {link_minutes: 0}".into(),
+            "model_settings: drop".into(),
+        ];
+        for (texts, fits) in [(&good[..], true), (&bad[..], false)] {
+            for text in texts {
+                let options =
+                    serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
+                let value: Value = serde_saphyr::from_str_with_options(text, options).unwrap_or(Value::Null);
+                let judged = (read(text).is_ok(), schema.validate(&value).is_ok());
+                assert_eq!(
+                    judged,
+                    (fits, fits),
+                    "{text}: {:?} {:?}",
+                    read(text).err(),
+                    schema.validate(&value)
+                );
+            }
+        }
+        // One kind each: the reader of the triggers says it with the programs, later.
+        for both in ["cron: {at: '* * * * *'}, folder: {path: /in}", "message: Go."] {
+            let value: Value = serde_saphyr::from_str(&trigger(both)).expect("YAML");
+            assert!(schema.validate(&value).is_err(), "{both}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use llm_do::{
         model::{ModelName, Usage},
         outcome::Failure,
         question::{Answer, Question, QuestionId, Waiting},
+        toolsets::client::ClientTool,
     },
     digest,
 };
@@ -43,6 +44,9 @@ pub(crate) struct StartRun {
     pub(crate) budget: Vec<String>,
     /// Files for the worker's model: paths in the worker's view, or `upload:ID`.
     pub(crate) attachments: Vec<String>,
+    /// The tools that the client executes itself. Only AG-UI has them.
+    #[serde(skip)]
+    pub(crate) client_tools: Vec<ClientTool>,
 }
 
 /// The state of a run.

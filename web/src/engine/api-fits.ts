@@ -24,9 +24,10 @@ import type {
   TestResults,
   TestRun,
   TestSummary,
+  Trigger,
   Worker,
 } from "./engine";
-import type { CallChange, CallState, RunChanges, Spent } from "./records";
+import type { CallChange, CallState, Retry, RunChanges, Spent } from "./records";
 
 type Schemas = components["schemas"];
 /** Fields of the page that the server lacks. */
@@ -55,6 +56,8 @@ export type Fits = [
   None<Missing<RunChanges, Schemas["RunChanges"]>>,
   None<Missing<CallChange, Schemas["CallChange"]>>,
   None<Missing<Spent, Schemas["SpentChange"]>>,
+  None<Missing<Retry, Schemas["RetryChange"]>>,
+  None<Missing<Trigger, Schemas["Trigger"]>>,
   // States, in both directions.
   None<Exclude<CallState, Schemas["CallStanding"]>>,
   None<Exclude<Schemas["CallStanding"], CallState>>,

@@ -201,6 +201,35 @@ export interface components {
              */
             bytes: number;
         };
+        /** @description A trigger. */
+        Trigger: {
+            /** @description The trigger's name. */
+            name: string;
+            /** @description `cron`, `webhook` or `folder`. */
+            kind: string;
+            /** @description The program's name. */
+            program: string;
+            /** @description The worker that its runs start with. */
+            worker: string;
+            /** @description The name of the client that its runs are of. */
+            client: string;
+            /** @description The treatment of an event while an earlier run is under way: `skip`, `queue` or `replace`. */
+            concurrency: string;
+            /**
+             * Format: uint
+             * @description The number of runs under way, those that wait included.
+             */
+            under_way: number;
+            /**
+             * Format: uint64
+             * @description The next slot, in milliseconds since 1970.
+             */
+            next_ms?: number | null;
+            /** @description The newest of its runs. */
+            last?: unknown | null;
+            /** @description Why the last event since the start of the server started no run. Absent if it did. */
+            problem?: string | null;
+        };
         /** @description A command `llm-do test`. */
         TestSummary: {
             /** @description Its ID. */
@@ -479,6 +508,8 @@ export interface components {
              * @description Further attempts at requests.
              */
             retries?: number;
+            /** @description The attempt that the call waits for, after a request has failed. */
+            retry?: components["schemas"]["RetryChange"] | null;
             /** @description Tokens and costs of the call and all below it. */
             spent?: components["schemas"]["SpentChange"] | null;
         };
@@ -495,6 +526,26 @@ export interface components {
          * @enum {string}
          */
         CallStanding: "running" | "waiting" | "done" | "failed" | "refused" | "suspended" | "cancelled";
+        /** @description The next attempt at a request that has failed. */
+        RetryChange: {
+            /**
+             * Format: uint32
+             * @description The number of the attempt, from 1.
+             */
+            attempt: number;
+            /**
+             * Format: uint32
+             * @description The greatest number of further attempts.
+             */
+            of: number;
+            /**
+             * Format: uint64
+             * @description When it begins, in milliseconds since 1970, once that is known.
+             */
+            at_ms?: number | null;
+            /** @description Why the last attempt failed. */
+            why: string;
+        };
         /** @description Tokens and costs. */
         SpentChange: {
             /**

@@ -130,6 +130,24 @@ export interface CostsOfRuns {
   more: boolean;
 }
 
+/** What starts runs by itself. */
+export interface Trigger {
+  name: string;
+  kind: "cron" | "webhook" | "folder";
+  program: string;
+  worker: string;
+  /** The client that its runs are of. */
+  client: string;
+  concurrency: "skip" | "queue" | "replace";
+  /** Runs under way, those that wait included. */
+  under_way: number;
+  /** The next slot. */
+  next_ms?: number;
+  last?: { run: string; state: RunState; started_ms: number };
+  /** Why the last event started no run, if it started none. */
+  problem?: string;
+}
+
 /** A command `llm-do test` of a project. */
 export interface TestSummary {
   test: string;
@@ -353,6 +371,8 @@ export interface Engine {
 
   /** The costs of the runs that began at that time or later. */
   costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns>;
+  /** What starts runs by itself, as far as the token may see those runs. */
+  triggers(): Promise<Trigger[]>;
   questions(): Promise<QuestionOfRun[]>;
   notices(signal: AbortSignal): AsyncIterable<Notice>;
 

@@ -24,6 +24,7 @@ import {
   type StartRequest,
   type TestResults,
   type TestSummary,
+  type Trigger,
   type Worker,
 } from "./engine";
 import { parseJson, writeJson } from "./json";
@@ -200,6 +201,10 @@ export class HttpEngine implements Engine {
   costs(program: string | undefined, since_ms: number): Promise<CostsOfRuns> {
     const query = new URLSearchParams({ since_ms: String(since_ms), ...(program === undefined ? {} : { program }) });
     return this.#get(`/v1/costs?${query}`, shapes.costs);
+  }
+
+  async triggers(): Promise<Trigger[]> {
+    return (await this.#get("/v1/triggers", shapes.triggers)).triggers;
   }
 
   async tests(program: string): Promise<TestSummary[]> {

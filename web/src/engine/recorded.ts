@@ -119,6 +119,7 @@ export class RecordedEngine implements Engine {
   cancel = refused;
   exportRun = refused;
   costs = refused;
+  triggers = refused;
   tests = refused;
   test = refused;
   maps = refused;

@@ -274,6 +274,18 @@ export interface Spent {
 
 export type CallState = "running" | "waiting" | "done" | "failed" | "refused" | "suspended" | "cancelled";
 
+/** The next attempt at a request to a model that has failed. */
+export interface Retry {
+  /** The number of the attempt, from 1. */
+  attempt: number;
+  /** The greatest number of further attempts. */
+  of: number;
+  /** When it begins, once that is known. */
+  at_ms?: number;
+  /** Why the last attempt failed. */
+  why: string;
+}
+
 /** A call as the view of the run has it. */
 export interface CallChange {
   state: CallState;
@@ -285,6 +297,8 @@ export interface CallChange {
   requested_ms?: number;
   /** Further attempts at requests to the model. */
   retries?: number;
+  /** The attempt that the call waits for. */
+  retry?: Retry;
   /** Of this call and all below it. */
   spent?: Spent;
 }
@@ -366,7 +380,7 @@ function asChanges(value: unknown): RunChanges {
   const places = list(items).filter(({ call, index, item }) => typeof call === "string" && Number.isSafeInteger(index) && isObject(item));
   return {
     ...(end === null || typeof end === "string" ? { end } : {}),
-    calls: Object.fromEntries(ofCalls.map(([path, call]) => [path, { ...withNumbers(call), ...spentOf(call["spent"]) }])),
+    calls: Object.fromEntries(ofCalls.map(([path, call]) => [path, { ...withNumbers(call), ...spentOf(call["spent"]), ...retryOf(call["retry"]) }])),
     items: places.map((change) => ({ ...change, item: withNumbers(change["item"] as Record<string, unknown>) })),
     costs: list(costs).map((line) => ({ ...line, ...spentOf(line["spent"]) })),
   } as unknown as RunChanges;
@@ -374,6 +388,10 @@ function asChanges(value: unknown): RunChanges {
 
 function spentOf(value: unknown): { spent?: Record<string, unknown> } {
   return isObject(value) ? { spent: withNumbers(value) } : {};
+}
+
+function retryOf(value: unknown): { retry?: Record<string, unknown> } {
+  return isObject(value) ? { retry: withNumbers(value) } : {};
 }
 
 function withNumbers(value: Record<string, unknown>): Record<string, unknown> {

@@ -26,6 +26,7 @@ import {
   type TestResults,
   type TestRun,
   type TestSummary,
+  type Trigger,
   type WaitingQuestion,
   type Worker,
 } from "./engine";
@@ -254,6 +255,22 @@ export const costs: Shape<CostsOfRuns> = object<CostsOfRuns>({
   clients: costLines,
   dearest: unique(list(run), (one) => one.run),
   more: flag,
+});
+
+const trigger = object<Trigger>({
+  name: text,
+  kind: oneOf("cron", "webhook", "folder"),
+  program: text,
+  worker: text,
+  client: text,
+  concurrency: oneOf("skip", "queue", "replace"),
+  under_way: number,
+  next_ms: maybe(number),
+  last: maybe(object<NonNullable<Trigger["last"]>>({ run: text, state: oneOf(...STATES), started_ms: number })),
+  problem: maybe(text),
+} as Fields<Trigger>);
+export const triggers: Shape<{ triggers: Trigger[] }> = object<{ triggers: Trigger[] }>({
+  triggers: unique(list(trigger), (one) => one.name),
 });
 
 const testSummary = object<TestSummary>({

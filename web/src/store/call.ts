@@ -18,6 +18,7 @@ import type {
   Part,
   Principal,
   Question,
+  Retry,
   Risk,
   RunRecord,
   Source,
@@ -176,6 +177,8 @@ export class Call {
   requested_ms = 0;
   /** Further attempts at requests to the model. */
   retries = 0;
+  /** The attempt that it waits for, after a request has failed. */
+  retry: Retry | undefined;
   definition: { file: string; text: string } | undefined;
 
   constructor(path: string, parent: Call | undefined, at_ms: number) {

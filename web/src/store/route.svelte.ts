@@ -8,6 +8,8 @@ export type Route =
   | { page: "compare"; a: Side; b: Side }
   /** The costs of runs. */
   | { page: "costs"; query: URLSearchParams }
+  /** What starts runs by itself. */
+  | { page: "triggers" }
   | { page: "runs"; query: URLSearchParams }
   | { page: "run"; run: string; view: string; item: string }
   | { page: "inbox" }
@@ -65,6 +67,8 @@ export function routeOf(hash: string): Route {
     }
     case "costs":
       return { page: "costs", query };
+    case "triggers":
+      return { page: "triggers" };
     case "runs":
       return first === ""
         ? { page: "runs", query }

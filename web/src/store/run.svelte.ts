@@ -1,8 +1,10 @@
 /**
  * A run as its events make it. The engine folds the records and sends what each of them changes; this store applies the
- * changes and keeps the values that the records hold. Nothing here is a proxy: `version` alone says that something changed, at most once a frame.
+ * changes and keeps the values that the records hold. Nothing here is a proxy: `version` alone says that something changed, at most once a
+ * frame, and less often where it takes long to show.
  */
 
+import { flushSync } from "svelte";
 import { SvelteMap } from "svelte/reactivity";
 import type { Ending, KnownRecord, RunChanges, RunEvent, RunRecord, Spent, Usage } from "../engine/records";
 import { Call, Conversation, NOTHING, type AskedQuestion } from "./call";
@@ -13,6 +15,11 @@ export interface CostLine {
   model: string;
   spent: Spent;
 }
+
+/** How many times longer the page rests than components took to show the last changes, so that a long run leaves it free. */
+const RESTS = 3;
+const LONGEST_REST_MS = 1000;
+const FRAME_MS = 16;
 
 type Of<K extends KnownRecord["kind"]> = Extract<KnownRecord, { kind: K }>;
 
@@ -33,6 +40,8 @@ export class RunStore {
   readonly definitions = new Map<string, { file: string; text: string }>();
   /** Questions without an answer, in the order in which they were asked. */
   readonly open = new Map<string, AskedQuestion>();
+  /** Calls that wait for a further attempt at a request to their models. */
+  readonly retrying = new Map<string, Call>();
   readonly costs = new Map<string, CostLine>();
   /** How many records are of a kind that this page does not know. */
   unknown = 0;
@@ -42,6 +51,8 @@ export class RunStore {
   #changed = false;
   #grown = false;
   #scheduled = false;
+  /** When components may see changes again. Before, the page is free for its reader. */
+  #rests_until = 0;
   #joined_ms = 0;
   /** Turns of calls whose pieces follow from the first on. */
   readonly #whole = new Map<string, number>();
@@ -83,9 +94,14 @@ export class RunStore {
   /** Lets components see at once what `take` has brought. */
   flush(): void {
     this.#scheduled = false;
-    if (this.#grown) this.calls_version++;
-    if (this.#changed) this.version++;
+    const began = performance.now();
+    flushSync(() => {
+      if (this.#grown) this.calls_version++;
+      if (this.#changed) this.version++;
+    });
     this.#grown = this.#changed = false;
+    const ended = performance.now();
+    this.#rests_until = ended + Math.min(LONGEST_REST_MS, (ended - began) * RESTS);
   }
 
   /** The spent tokens of the whole run. */
@@ -108,9 +124,11 @@ export class RunStore {
   #schedule(): void {
     if (this.#scheduled || !this.#changed) return;
     this.#scheduled = true;
+    const rest = this.#rests_until - performance.now();
     // A hidden page has no frames, and a timer is enough for it.
-    if (typeof requestAnimationFrame === "function" && !document.hidden) requestAnimationFrame(() => this.flush());
-    else setTimeout(() => this.flush(), 50);
+    if (typeof requestAnimationFrame !== "function" || document.hidden) setTimeout(() => this.flush(), Math.max(rest, 50));
+    else if (rest > FRAME_MS) setTimeout(() => requestAnimationFrame(() => this.flush()), rest);
+    else requestAnimationFrame(() => this.flush());
   }
 
   #discard(path: string, turn: number): void {
@@ -159,6 +177,9 @@ export class RunStore {
       call.waiting = change.waiting ?? 0;
       call.requested_ms = change.requested_ms ?? 0;
       call.retries = change.retries ?? 0;
+      call.retry = change.retry;
+      if (change.retry === undefined) this.retrying.delete(path);
+      else this.retrying.set(path, call);
       call.spent = change.spent ?? NOTHING;
       if (change.state === "running" || change.state === "waiting") call.ending = undefined;
       else call.streaming = undefined;

@@ -50,8 +50,8 @@ impl Talk {
                 let turn = turn.clone();
                 return self.listens(Listening { waiting, reply }, &turn);
             }
-            Question::Input(input) => {
-                let form = form::request(&self.id, input);
+            Question::Input(_) => {
+                let form = form::request(&self.id, question);
                 let form = form.filter(|_| self.client.shows_forms && !self.seen.contains(id));
                 let Some(form) = form else { return self.asks_in_words(Listening { waiting, reply }) };
                 let (filled, id) = (client.send_request(form).block_task(), id.clone());
@@ -154,9 +154,8 @@ impl Talk {
     /// Takes the client's answer to a form. If the answer does not fit, the question is asked in words.
     pub(super) fn filled(&mut self, id: &QuestionId, response: Result<CreateElicitationResponse, Error>) {
         let Some(put) = self.put.remove(id) else { return };
-        let Question::Input(input) = &put.waiting.question else { return };
         let filled = match response {
-            Ok(response) => form::filled(input, &response),
+            Ok(response) => form::filled(&put.waiting.question, &response),
             Err(error) => Filled::Wrong(format!("The editor could not show the form: {}", error.message)),
         };
         match filled {

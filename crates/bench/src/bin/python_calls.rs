@@ -112,6 +112,7 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         definitions: &definitions,
         kinds: &kinds,
         policy: None,
+        client_tools: &[],
         listing: None,
     };
     let configuration = json!({});

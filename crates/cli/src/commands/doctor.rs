@@ -203,7 +203,7 @@ fn default_of(
         let name = name.parse::<ModelName>().map_err(|error| format!("LLM_DO_MODEL: {error}"))?;
         return Ok(format!("{name}, since LLM_DO_MODEL is set"));
     }
-    if let Some(name) = config.and_then(|config| config.model.as_ref()) {
+    if let Some(name) = config.and_then(|config| config.models.first()) {
         return Ok(format!("{name}, since config.yaml names it"));
     }
     match providers.default_model() {

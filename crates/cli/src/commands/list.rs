@@ -131,15 +131,19 @@ fn about(worker: &Listing, output: &Output) -> String {
         (None, Some(description)) => visible::line(description.trim()).into_owned(),
         (None, None) => paint.dim(visible::line(&worker.path)).to_string(),
     };
-    let model = worker
-        .model
-        .as_deref()
-        .map(|model| format!("  {}", paint.dim(visible::line(model))))
-        .unwrap_or_default();
-    format!("{about}{model}")
+    if worker.models.is_empty() {
+        return about;
+    }
+    format!("{about}  {}", paint.dim(visible::line(&worker.models.join(", "))))
 }
 
 fn as_json(worker: &Listing) -> Value {
-    let Listing { id, path, description, model, problem } = worker;
+    let Listing { id, path, description, models, problem } = worker;
+    // As in a worker file: a name, or a list of them.
+    let model = match &**models {
+        [] => Value::Null,
+        [model] => json!(model),
+        models => json!(models),
+    };
     json!({"id": id, "path": path, "description": description, "model": model, "problem": problem})
 }

@@ -143,6 +143,9 @@ pub(crate) fn say(session: &Session, output: &Output) {
     if let Some(DetectedModel { name, because }) = session.detected_model() {
         output.note(&format!("using {name}, because {because}"));
     }
+    for (name, reason) in session.left_out_models() {
+        output.note(&format!("{name} is left out of its list of models: {reason}"));
+    }
     for note in locked_notes(session) {
         output.note(&note);
     }

@@ -12,6 +12,7 @@ pub(crate) fn run(what: SchemaOf, output: &Output) {
         SchemaOf::Lib => json_schema::library(&toolsets),
         SchemaOf::Cases => json_schema::cases(&toolsets),
         SchemaOf::Events => event::json_schema(),
+        SchemaOf::Serve => llm_do_serve::settings_schema(),
     };
     output.print(&format!("{schema:#}\n"));
 }

@@ -182,10 +182,18 @@ impl Progress {
                 let line = format!("· {}", visible::start(&visible::line(&said), FAILURE));
                 self.line(&path.keyed("compacted"), &format!("{}", self.paint.dim(line)));
             }
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 let message = visible::line(&error.message);
                 let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
                 self.line(&path.keyed("failed"), &line);
+            }
+            RecordKind::ModelChosen { model, .. } => {
+                let line = format!(
+                    "{} {} answers from here on",
+                    self.paint.yellow("→"),
+                    visible::line(model.as_str())
+                );
+                self.line(&path.keyed("model"), &line);
             }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 if let Some(call) = state.view.call(path) {

@@ -108,6 +108,26 @@ fn call_is_a_run_whose_input_is_untrusted() {
 }
 
 #[test]
+fn lines_that_code_logs_are_progress() {
+    let scenario = Scenario::new()
+        .file("project.yaml", "name: desk\nversion: 1.0.0\nexports: [flow]\n")
+        .file("workers/flow.worker", "---\ndescription: Works.\ncode: flow.py:work\n---\n")
+        .file(
+            "flow.py",
+            "from llm_do import ToolContext\n\ndef work(ctx: ToolContext, n: int) -> int:\n    \"\"\"Works.\"\"\"\n    \
+             ctx.log('half of\\n', n)\n    return n\n",
+        );
+    let mut client = Client::start(&scenario, &[], OLDER);
+    let params = json!({"name": "flow", "arguments": {"n": 4}, "_meta": {"progressToken": "p"}});
+    let answer = client.ask("tools/call", params);
+    assert_eq!(text(&answer["result"]), "4", "{answer}");
+    let heard = client.heard.iter().filter(|heard| heard["method"] == "notifications/progress");
+    let said: Vec<_> = heard.filter_map(|heard| heard["params"]["message"].as_str()).collect();
+    assert!(said.last().is_some_and(|last| last.starts_with("half of") && !last.contains('\n')), "{said:?}");
+    client.leave(&scenario);
+}
+
+#[test]
 fn integer_of_more_than_64_bits_is_refused_with_a_reason() {
     for speaks in [OLDER, Speaks::Rounds] {
         let scenario = desk();

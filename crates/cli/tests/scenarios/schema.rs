@@ -46,11 +46,21 @@ fn schemas_accept_valid_and_reject_invalid_files() {
     assert!(lib.validate(&json!({"name": "a", "version": "1.0", "exports": ["b"]})).is_ok());
     assert!(lib.validate(&json!({"version": "1.0"})).is_err());
     schema("events");
+    let serve = schema("serve");
+    let trigger = |more: Value| {
+        let mut trigger = json!({"name": "t", "message": "Go."});
+        trigger.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({"triggers": [trigger]})
+    };
+    assert!(serve.validate(&trigger(json!({"cron": {"at": "0 3 * * *"}}))).is_ok());
+    assert!(
+        serve.validate(&trigger(json!({"cron": {"at": "0 3 * * *"}, "folder": {"path": "/in"}}))).is_err()
+    );
 }
 
 #[test]
 fn unknown_schema_name_is_an_error() {
     let told = Scenario::new().run(&["schema", "wrokers"]);
     assert_eq!(told.code, Some(2), "{told}");
-    assert!(told.stderr.contains("possible values: worker, project, lib, cases, events"), "{told}");
+    assert!(told.stderr.contains("possible values: worker, project, lib, cases, events, serve"), "{told}");
 }

@@ -92,7 +92,11 @@ impl Engine {
         Ok(answers)
     }
 
-    async fn put(
+    /// Puts a question of the call at `path` to the user. An answer fits the schema.
+    ///
+    /// # Errors
+    /// A failure if the answer does not fit the schema; suspension if there is no answer now.
+    pub(crate) async fn put(
         &self,
         frame: &Frame,
         path: &CallPath,

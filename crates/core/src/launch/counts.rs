@@ -61,6 +61,9 @@ impl Counts {
                     self.unoffered.saturating_add(u32::try_from(unoffered.len()).unwrap_or(u32::MAX));
                 self.notes.extend(unknown_finish.as_deref().map(unknown_finish_note));
             }
+            RecordKind::ModelChosen { model, .. } => {
+                self.notes.push(format!("{model} answers from here on").into())
+            }
             RecordKind::Note { text } => self.notes.push(Arc::clone(text)),
             _ => {}
         }

@@ -180,6 +180,7 @@ pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Fai
         authority: frame.authority(),
         definitions: &host.definitions,
         kinds: &host.toolsets,
+        client_tools: &host.client_tools,
         policy: None,
         listing: None,
     };

@@ -12,12 +12,7 @@ const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 /// The wait before the next attempt, or `None` if there should be none. `random` spreads many clients that fail at
 /// once: the wait is between half and all of the exponential step.
-pub(super) fn wait_before_retry(
-    error: &ModelError,
-    attempt: u32,
-    retries: u32,
-    random: u64,
-) -> Option<Duration> {
+pub fn wait_before_retry(error: &ModelError, attempt: u32, retries: u32, random: u64) -> Option<Duration> {
     if attempt >= retries || !error.is_transient() {
         return None;
     }

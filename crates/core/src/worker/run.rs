@@ -14,6 +14,7 @@ mod handed;
 mod input;
 mod inserts;
 mod judges;
+mod model_switch;
 mod prepare;
 mod prepared;
 mod request;
@@ -25,7 +26,6 @@ pub use crate::content::media_type;
 use crate::{
     account::Wanted,
     authority::Access,
-    call_path::CallPath,
     conversation::{Conversation, Next, PlannedCall, Said},
     definition::WorkerDefinition,
     engine::{Engine, Frame},
@@ -37,7 +37,7 @@ use crate::{
     gate::Policy,
     journal::RecordKind,
     ledger::reserve,
-    model::{FinishReason, Message, Model, Purpose, Usage},
+    model::{FinishReason, Message, Purpose, Usage},
     origin::{Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     question::{Answer as UserAnswer, Given},
@@ -49,6 +49,7 @@ use crate::{
 pub(crate) use asides::attached;
 pub(super) use enter::tools_again;
 pub use explain::explain;
+use model_switch::Unavailable;
 use prepared::Prepared;
 use request::{Answered, Request, Unanswered};
 use serde_json::{Map, Value};
@@ -226,14 +227,12 @@ async fn answer(
     // Boxed: what is done before the first request needs much room, which the conversation would keep.
     let mut prepared = Box::pin(prepare::prepare(worker, call, trail)).await?;
     Box::pin(sets::read(call, &prepared.frame, usage)).await?;
-    let _forget =
-        Forget { model: Arc::clone(&prepared.model), run: &call.engine.host().run, path: call.path };
     let value = match prepared.setup.with_user {
         true => Box::pin(conversation::hold(worker, &mut prepared, call, usage, trail)).await?,
         false => {
             let mut conversation = begin(&prepared);
             let mut estimate = Estimate::default();
-            let mut talk = Talk::new(&prepared, call, usage, trail, &mut estimate);
+            let mut talk = Talk::new(&mut prepared, call, usage, trail, &mut estimate);
             match talk.answer(&mut conversation).await? {
                 Answer::Output(value) => value,
                 Answer::Said(said) => Arc::new(Value::String(said.text.to_string())),
@@ -249,19 +248,6 @@ fn begin(prepared: &Prepared) -> Conversation {
         .after(prepared.frame.trail().clone())
 }
 
-/// Informs the model of the end of a conversation, whatever the result.
-struct Forget<'a> {
-    model: Arc<dyn Model>,
-    run: &'a str,
-    path: &'a CallPath,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.model.forget(self.run, self.path);
-    }
-}
-
 /// The end of an answer.
 enum Answer {
     /// The output of the worker's call.
@@ -272,7 +258,7 @@ enum Answer {
 
 /// The state that the answers of one conversation need.
 struct Talk<'a> {
-    prepared: &'a Prepared,
+    prepared: &'a mut Prepared,
     call: &'a CompositeCall<'a>,
     usage: &'a mut Usage,
     /// The contents that the conversation has received.
@@ -285,7 +271,7 @@ struct Talk<'a> {
 
 impl<'a> Talk<'a> {
     fn new(
-        prepared: &'a Prepared,
+        prepared: &'a mut Prepared,
         call: &'a CompositeCall<'a>,
         usage: &'a mut Usage,
         trail: &'a mut Trail,
@@ -299,7 +285,7 @@ impl<'a> Talk<'a> {
 
     /// Runs until the model has answered.
     async fn answer(&mut self, conversation: &mut Conversation) -> Result<Answer, Stop> {
-        let (prepared, call) = (self.prepared, self.call);
+        let call = self.call;
         let driver = &*call.engine.host().driver;
         let repair = |turn, message| {
             driver.record(call.path, StepName::Repair(turn), RecordKind::MessageAdded { message })
@@ -312,7 +298,7 @@ impl<'a> Talk<'a> {
             match conversation.next() {
                 Next::Ask => {
                     // Between two attempts at a turn the user has spoken anyway.
-                    if prepared.setup.with_user
+                    if self.prepared.setup.with_user
                         && conversation.next_attempt() == 0
                         && let Some(Given { answer: UserAnswer::Give { value }, .. }) =
                             driver.said_meanwhile(call.path, conversation.turn())?
@@ -331,15 +317,16 @@ impl<'a> Talk<'a> {
                 Next::Call(planned) => {
                     let turn = conversation.calling_turn();
                     let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. }));
-                    Box::pin(count(prepared, call, StepName::ReserveCalls(turn), calls.count()))
+                    Box::pin(count(self.prepared, call, StepName::ReserveCalls(turn), calls.count()))
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
                     let made =
-                        Box::pin(calls::make(prepared, call, turn, self.trail, &planned, self.usage)).await?;
+                        Box::pin(calls::make(self.prepared, call, turn, self.trail, &planned, self.usage))
+                            .await?;
                     conversation.received(made.contents);
                     conversation.results(made.results, made.blobs);
                     if made.stopped {
-                        if !prepared.setup.with_user {
+                        if !self.prepared.setup.with_user {
                             return Err(conversation.stopped().into());
                         }
                         conversation.listen();
@@ -347,11 +334,13 @@ impl<'a> Talk<'a> {
                 }
                 Next::Ensure(output) => {
                     let turn = conversation.calling_turn();
-                    Box::pin(count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len()))
+                    let judges = self.prepared.judges.len();
+                    Box::pin(count(self.prepared, call, StepName::ReserveEnsures(turn), judges))
                         .await
                         .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
                     let (said, contents) =
-                        Box::pin(ensures::ask(prepared, call, turn, self.trail, &output, self.usage)).await?;
+                        Box::pin(ensures::ask(self.prepared, call, turn, self.trail, &output, self.usage))
+                            .await?;
                     conversation.received(contents);
                     if let Some(message) = conversation.ensured(&said) {
                         repair(turn, message)?;
@@ -362,7 +351,7 @@ impl<'a> Talk<'a> {
                     if done.truncated && call.frame.worker().is_some() {
                         let message = format!(
                             "the answer of `{}` was cut off at its `max_tokens`, so it is not whole",
-                            prepared.setup.worker
+                            self.prepared.setup.worker
                         );
                         let failure = Failure::new(FailureKind::Limit, message);
                         return Err(failure.with_partial(Some((*done.value).clone())).into());
@@ -370,7 +359,7 @@ impl<'a> Talk<'a> {
                     if done.truncated {
                         let text = format!(
                             "the answer of `{}` was cut off at its `max_tokens`",
-                            prepared.setup.worker
+                            self.prepared.setup.worker
                         );
                         let note = RecordKind::Note { text: text.into() };
                         driver.record(call.path, StepName::Truncated, note)?;
@@ -385,23 +374,30 @@ impl<'a> Talk<'a> {
 
 impl Talk<'_> {
     /// Makes one turn of the conversation, which is compacted first if it would not fit. If the provider reports that
-    /// it does not fit, it is compacted once more.
+    /// it does not fit, it is compacted once more. If the model is unavailable, the worker's next one stands in.
     async fn ask(&mut self, conversation: &mut Conversation) -> Result<(Arc<Message>, FinishReason), Stop> {
         self.fit(conversation).await?;
         // Answers that failed have made these.
         let earlier = conversation.next_attempt();
+        let mut shortened = false;
+        let mut unavailable = Unavailable::default();
         loop {
-            let first = conversation.next_attempt();
-            let mut next = first;
+            let mut next = conversation.next_attempt();
             let sent = self.send(conversation, earlier, &mut next).await;
             conversation.attempted(next);
             match sent {
                 Ok(answered) => return Ok(answered),
                 Err(Unanswered::Stopped(stop)) => return Err(stop),
                 Err(Unanswered::TooLong(failure)) => {
-                    if first > earlier || !self.shorten(conversation).await? {
+                    if shortened || !self.shorten(conversation).await? {
                         return Err(failure.into());
                     }
+                    shortened = true;
+                }
+                Err(Unanswered::Unavailable(failure)) => {
+                    Box::pin(unavailable.stand_in(self.prepared, self.call, failure)).await?;
+                    shortened = false;
+                    self.fit(conversation).await?;
                 }
             }
         }
@@ -413,8 +409,8 @@ impl Talk<'_> {
         earlier_attempts: u32,
         next_attempt: &mut u32,
     ) -> Result<(Arc<Message>, FinishReason), Unanswered> {
-        let prepared = self.prepared;
         let estimated = self.estimated(conversation);
+        let prepared = &*self.prepared;
         let request = Request {
             purpose: Purpose::Answer,
             number: conversation.turn(),

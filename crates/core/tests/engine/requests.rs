@@ -5,7 +5,8 @@ use llm_do_core::{
     engine::FailureKind,
     function::Risk,
     journal::RecordKind,
-    model::{ModelError, ModelErrorKind, ModelResponse},
+    model::{FinishReason, ModelError, ModelErrorKind, ModelName, ModelResponse},
+    price::Usd,
     worker::WorkerDefinition,
 };
 use serde_json::json;
@@ -63,14 +64,13 @@ fn what_cannot_get_better_ends_the_call_at_once() {
 fn an_answer_that_says_the_same_again_and_again_fails_and_is_not_asked_for_again() {
     let line = "- The meeting notes say that the budget is approved.\n";
     // Answers that a person has written are not checked.
-    let model = Some("other:test".parse().unwrap());
-    let mut main = WorkerDefinition { model, ..worker("main") };
+    let mut main = WorkerDefinition { models: models(&["other:test"]), ..worker("main") };
     main.limits.request_retries = 3;
     let ran = World::new().worker(main.clone(), vec![text(&line.repeat(57))]).run(json!({}));
     assert_eq!(ran.failure().kind, FailureKind::Model);
     assert!(ran.failure().message.contains("the model repeats itself"), "{}", ran.failure().message);
     let kinds = ran.records.iter().filter_map(|record| match &record.body {
-        RecordKind::ModelFailed { error } => Some(error.kind),
+        RecordKind::ModelFailed { error, .. } => Some(error.kind),
         _ => None,
     });
     assert_eq!(kinds.collect::<Vec<_>>(), [ModelErrorKind::Repetition]);
@@ -146,7 +146,7 @@ fn a_childs_dead_model_is_a_value_for_its_parent() {
 fn the_command_line_overrides_workers_that_are_not_locked() {
     let asked = |locked: bool| {
         let mut main = worker("main");
-        main.model = Some("script:own".parse().unwrap());
+        main.models = models(&["script:own"]);
         main.settings.temperature = Some(0.1);
         main.settings.max_tokens = Some(50);
         main.locked = locked;
@@ -159,4 +159,98 @@ fn the_command_line_overrides_workers_that_are_not_locked() {
     };
     assert_eq!(asked(false), ("script:other".to_owned(), Some(0.9), Some(50)));
     assert_eq!(asked(true), ("script:own".to_owned(), Some(0.1), Some(50)));
+}
+
+fn models(names: &[&str]) -> Vec<ModelName> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+/// A worker with these models and without retries.
+fn with_models(names: &[&str]) -> WorkerDefinition {
+    let mut main = WorkerDefinition { models: models(names), ..worker_with_tools("main") };
+    main.limits.request_retries = 0;
+    main
+}
+
+#[test]
+fn the_next_model_stands_in_for_one_that_is_unavailable_and_stays() {
+    use ModelErrorKind as K;
+    for kind in [K::Server, K::Network, K::Timeout, K::RateLimited, K::Auth, K::NotFound] {
+        let script = vec![fails(kind), calls([("look", json!({}))]), text("ok")];
+        let main = with_models(&["a:one", "b:two", "c:three"]);
+        let ran =
+            World::new().tool(tool("look", Risk::Read, |_| Ok(json!(1)))).worker(main, script).run(json!({}));
+        assert_eq!(ran.output(), &json!("ok"), "{kind:?}");
+        let asked: Vec<&str> = ran.seen.iter().map(|seen| seen.model.as_str()).collect();
+        assert_eq!(asked, ["a:one", "b:two", "b:two"], "{kind:?}");
+        let chosen = ran.records.iter().filter_map(|record| match &record.body {
+            RecordKind::ModelChosen { model, .. } => Some((record.step.to_string(), model.to_string())),
+            _ => None,
+        });
+        assert_eq!(chosen.collect::<Vec<_>>(), [("stand_in.0".to_owned(), "b:two".to_owned())]);
+    }
+}
+
+#[test]
+fn a_wrong_request_and_a_refusal_stay_with_their_model() {
+    use ModelErrorKind as K;
+    for kind in [K::BadRequest, K::ContextExceeded, K::Unsupported] {
+        let ran = World::new()
+            .worker(with_models(&["a:one", "b:two"]), vec![fails(kind), text("ok")])
+            .run(json!({}));
+        assert_eq!((ran.failure().kind, ran.seen.len()), (FailureKind::Model, 1), "{kind:?}");
+    }
+    let mut refused = text("I won't.").unwrap();
+    refused.finish = FinishReason::Refusal;
+    let ran =
+        World::new().worker(with_models(&["a:one", "b:two"]), vec![Ok(refused), text("ok")]).run(json!({}));
+    assert_eq!(ran.seen.len(), 1);
+}
+
+#[test]
+fn without_a_model_left_the_failure_names_the_reason_of_each() {
+    let script = vec![fails(ModelErrorKind::Server), fails(ModelErrorKind::Auth)];
+    let ran = World::new().worker(with_models(&["a:one", "b:two"]), script).run(json!({}));
+    assert_eq!(
+        ran.failure().message,
+        "none of the models of `main` answers: `a:one`: the server says no; `b:two`: the server says no"
+    );
+}
+
+#[test]
+fn a_model_without_a_price_does_not_stand_in_under_a_limit_of_cost() {
+    let mut main = with_models(&["a:one", "b:two"]);
+    main.limits.max_cost_usd = Usd::dollars(1.0);
+    let mut world = World::new().worker(main, vec![fails(ModelErrorKind::Server), text("ok")]);
+    world.terms.price = crate::limits::price();
+    world.without_terms = Some("b:two".parse().unwrap());
+    let ran = world.run(json!({}));
+    assert!(ran.failure().message.contains("the price of `b:two` is not known"), "{}", ran.failure().message);
+}
+
+#[test]
+fn a_switch_counts_as_the_same_turn() {
+    let mut main = with_models(&["a:one", "b:two"]);
+    main.limits.max_turns = Some(1);
+    let ran = World::new().worker(main, vec![fails(ModelErrorKind::Server), text("ok")]).run(json!({}));
+    assert_eq!(ran.output(), &json!("ok"));
+}
+
+#[test]
+fn the_models_of_the_user_come_last_and_spare_a_locked_worker_and_a_forced_model() {
+    let fails_twice = || vec![fails(ModelErrorKind::Server), fails(ModelErrorKind::Server), text("ok")];
+    let asked = |main: WorkerDefinition, forced: Option<&str>| {
+        let mut world = World::new().worker(main, fails_twice());
+        world.model.fallback = models(&["u:own", "other:no"]);
+        world.model.forced = forced.map(|name| name.parse().unwrap());
+        let ran = world.run(json!({}));
+        ran.seen.iter().map(|seen| seen.model.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(with_models(&["a:one", "b:two"]), None), ["a:one", "b:two", "u:own"]);
+    let locked = WorkerDefinition { locked: true, ..with_models(&["a:one", "b:two"]) };
+    assert_eq!(asked(locked, None), ["a:one", "b:two"]);
+    assert_eq!(asked(with_models(&["a:one", "b:two"]), Some("x:only")), ["x:only"]);
+    let mut picky = with_models(&["a:one"]);
+    picky.compatible_models = vec!["a:*".to_owned(), "other:*".to_owned()];
+    assert_eq!(asked(picky, None), ["a:one", "other:no"], "a model that does not fit is passed over");
 }

@@ -22,7 +22,8 @@ use llm_do_core::{
     launch::{Launch, RunRecords},
     ledger::Budget,
     model::{
-        Capabilities, Message, ModelError, ModelResponse, ModelSettings, Part, Purpose, Role, Sees, Terms,
+        Capabilities, Message, ModelError, ModelName, ModelResponse, ModelSettings, Part, Purpose, Role,
+        Sees, Terms,
     },
     operator::OneAtATime,
     origin::{Origin, Origins},
@@ -66,8 +67,10 @@ pub(crate) struct World {
     pub(crate) attended: bool,
     /// Number of times that a model yields before it answers, by the conversation's path.
     pub(crate) delay: fn(&CallPath) -> usize,
-    /// The known terms of the model.
+    /// The known terms of the models.
     pub(crate) terms: Terms,
+    /// A model without known terms.
+    pub(crate) without_terms: Option<ModelName>,
     /// True if the model's provider runs tools of its own.
     pub(crate) server_tools: bool,
 }
@@ -109,12 +112,13 @@ impl World {
             files: Arc::new(MemoryFileSystem::new()),
             attachments: Vec::new(),
             redact: Arc::new(NoSecrets),
-            model: ModelChoice { forced: None, default: Some("script:test".parse().unwrap()) },
+            model: ModelChoice { defaults: vec!["script:test".parse().unwrap()], ..ModelChoice::default() },
             settings_override: ModelSettings::default(),
             chat: false,
             attended: true,
             delay: |_| 0,
             terms: Terms::default(),
+            without_terms: None,
             server_tools: true,
         }
     }
@@ -196,7 +200,7 @@ impl World {
             run: "run".into(),
             date: "2030-01-02".into(),
             driver: driver.clone(),
-            models: Arc::new(Stages(stage.clone(), self.terms)),
+            models: Arc::new(Stages(stage.clone(), self.terms, self.without_terms)),
             model: self.model,
             settings_override: self.settings_override,
             files: self.files.clone(),
@@ -206,6 +210,7 @@ impl World {
                 mounts: self.mounts,
             }),
             toolsets: Arc::new(toolsets),
+            client_tools: Arc::default(),
             gate: Arc::new(self.gate),
             chat: self.chat,
             attended: self.attended,

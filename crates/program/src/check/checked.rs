@@ -17,12 +17,19 @@ use crate::{
     effective::Effective,
     load_options::LoadOptions,
     loading::{Edit, Entry, Loading},
+    manifest::LIBRARY,
     parallel::in_parallel,
     resolve::WorkerFile,
+    source::{Kind, SourceTree, Stamp, folder_of, join},
     start::{Source, Start},
 };
+use llm_do_core::worker::CodeModule;
 use serde_json::Value;
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 /// Keys of a worker that affect no other worker and no analysis of the whole program.
 const OF_THE_WORKER_ALONE: [&str; 8] = [
@@ -68,8 +75,8 @@ pub(crate) struct Checked {
     is_for_others: bool,
     /// The workers that belong to the program even if no worker calls them, sorted.
     roots: Vec<WorkerFile>,
-    files: Files,
-    exposed: Exposed,
+    pub(crate) files: Files,
+    pub(crate) exposed: Exposed,
     graph: Graph,
     of_files: Vec<Diagnostic>,
     /// The findings about each worker by itself.
@@ -205,6 +212,36 @@ impl Checked {
             self.of_calls.clear();
             graph::check(&scope, &self.graph, &self.files.cases, &mut self.of_calls);
         }
+    }
+
+    /// Returns the Python files beside those that the workers name, relative to the root: they may import each other.
+    pub(crate) fn code_files(&self) -> Vec<String> {
+        let program = self.loading.packages.program();
+        let workers = self.loading.workers.values();
+        let levels = workers.flat_map(|worker| worker.definition.tools.iter());
+        let own = levels.filter(|level| level.package.root == *program.tree.root());
+        let files = own.flat_map(|level| &level.modules).filter_map(|module| match &module.module {
+            CodeModule::File(place) => place.rest(program.tree.root()).map(folder_of),
+            CodeModule::Installed { .. } => None,
+        });
+        let folders: BTreeSet<&str> = files.collect();
+        let listed = folders.into_iter().flat_map(|folder| {
+            let entries = program.tree.list(folder).unwrap_or_default().into_iter();
+            let python = entries.filter(|(name, kind)| *kind == Kind::File && name.ends_with(".py"));
+            python.map(move |(name, _)| join(folder, &name)).collect::<Vec<_>>()
+        });
+        listed.collect()
+    }
+
+    /// Returns the manifests and workers of libraries that were read, with their states.
+    pub(crate) fn files_of_libraries(&self) -> Vec<(Arc<dyn SourceTree>, String, Option<Stamp>)> {
+        let packages = self.loading.packages.iter().skip(1);
+        let files = packages.flat_map(|(id, package)| {
+            let workers = self.loading.files_of(id).map(str::to_owned);
+            let paths = workers.chain([LIBRARY.to_owned()]).collect::<Vec<_>>();
+            paths.into_iter().map(|path| (Arc::clone(&package.tree), path))
+        });
+        files.map(|(tree, path)| (Arc::clone(&tree), path.clone(), tree.stamp(&path))).collect()
     }
 
     /// Returns all findings, not yet sorted or completed with hints.

@@ -29,12 +29,12 @@ static NO_TOOLS: Tools = Tools::new();
 pub(super) type Key = (Arc<CodePackage>, Vec<ToolModule>);
 
 /// Python tools by the names that a model sees, the nearest of each.
-pub(super) type Tools = BTreeMap<String, Tool>;
+pub(crate) type Tools = BTreeMap<String, Tool>;
 
 /// A Python tool and its level.
-pub(super) struct Tool {
+pub(crate) struct Tool {
     pub(super) level: ToolLevel,
-    pub(super) code: CodeTool,
+    pub(crate) code: CodeTool,
 }
 
 pub(super) fn key(level: &ToolLevel) -> Key {
@@ -83,7 +83,7 @@ impl Exposed {
     }
 
     /// Returns the Python tools of a worker, or `None` if not all of them are known.
-    pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
+    pub(crate) fn tools(&self, effective: &Effective) -> Option<&Tools> {
         match &effective.definition.tools {
             levels if levels.is_empty() => Some(&NO_TOOLS),
             levels => self.lists.get(&levels.as_ptr().addr())?.1.as_ref(),

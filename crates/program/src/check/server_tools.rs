@@ -9,6 +9,7 @@ use crate::{
     effective::{Effective, server_tools},
     manifest::Manifest,
     package::Package,
+    yaml::Node,
 };
 use llm_do_core::{model::ModelName, server_tool::ToolHost};
 
@@ -18,30 +19,35 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
     }
     let program = scope.packages.program();
     let package = scope.packages.get(effective.located.package);
-    let Some(model) = model(effective, program) else { return };
-    let Some(host) = host(&model, &package.manifest, &program.manifest) else { return };
     // The load of the worker has found the errors of the list itself.
-    for (tool, item) in server_tools::read(&effective.keys, &mut Vec::new()) {
-        if let Some(refused) = tool.refused_by(host, model.provider()) {
-            found.push(
-                Diagnostic::error(codes::SERVER_TOOL, refused)
-                    .at(&item.span)
-                    .note(format!("`{}` runs with `{model}`", effective.definition.id))
-                    .help("remove it, or choose another model"),
-            );
+    let tools = server_tools::read(&effective.keys, &mut Vec::new());
+    for model in models(effective, program) {
+        let Some(host) = host(&model, &package.manifest, &program.manifest) else { continue };
+        for (tool, item) in &tools {
+            if let Some(refused) = tool.refused_by(host, model.provider()) {
+                found.push(
+                    Diagnostic::error(codes::SERVER_TOOL, refused)
+                        .at(&item.span)
+                        .note(format!("`{}` runs with `{model}`", effective.definition.id))
+                        .help("remove it, or choose another model"),
+                );
+            }
         }
     }
 }
 
-/// Returns the model that the files name for a worker.
-fn model(effective: &Effective, program: &Package) -> Option<ModelName> {
-    let of_program = || {
-        let manifest = &program.manifest;
-        let name = manifest.model.as_ref()?.as_text()?;
-        let name = manifest.models.get(name).map_or(Some(name), |profile| profile.model.as_text())?;
-        name.parse().ok()
-    };
-    effective.definition.model.clone().or_else(of_program)
+/// Returns the models that the files name for a worker.
+fn models(effective: &Effective, program: &Package) -> Vec<ModelName> {
+    let own = &effective.definition.models;
+    if !own.is_empty() {
+        return own.clone();
+    }
+    let manifest = &program.manifest;
+    let named = manifest.model.as_ref().map(Node::each).unwrap_or_default().iter().filter_map(Node::as_text);
+    let named = named.filter_map(|name| {
+        manifest.models.get(name).map_or(Some(name), |profile| profile.model.as_text())?.parse().ok()
+    });
+    named.collect()
 }
 
 /// Returns the interface behind a model, if the files declare it.

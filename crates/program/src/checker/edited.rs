@@ -1,11 +1,11 @@
 //! The files of a program that is being edited.
 
-use crate::source::{Kind, OverlayTree, RealPlace, SourceError, SourceTree, plain};
+use crate::source::{Kind, OverlayTree, RealPlace, SourceError, SourceTree, Stamp, plain};
 use llm_do_core::authority::Place;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -16,13 +16,16 @@ pub(super) struct EditedTree {
     over: RwLock<Arc<OverlayTree>>,
     reads: Mutex<HashMap<String, u32>>,
     counts: AtomicBool,
+    /// The state of each file and folder when it was looked at last.
+    stamps: Mutex<HashMap<String, Option<Stamp>>>,
 }
 
 impl EditedTree {
     /// Creates the tree without replaced texts.
     pub(super) fn new(tree: Arc<dyn SourceTree>) -> Self {
         let over = RwLock::new(Arc::new(OverlayTree::new(Arc::clone(&tree), [])));
-        Self { tree, over, reads: Mutex::default(), counts: AtomicBool::new(true) }
+        let (reads, stamps) = (Mutex::default(), Mutex::default());
+        Self { tree, over, reads, counts: AtomicBool::new(true), stamps }
     }
 
     /// Puts these texts over files, and removes those that were there.
@@ -44,9 +47,36 @@ impl EditedTree {
         }
     }
 
-    /// Resets all counts.
+    /// Resets all counts, and forgets the states of the files.
     pub(super) fn forget_all(&self) {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.stamps().clear();
+    }
+
+    /// Returns the files and folders that are no longer as they were when they were looked at last.
+    pub(super) fn changed(&self) -> Vec<String> {
+        let mut stamps = self.stamps();
+        let mut changed = Vec::new();
+        for (path, known) in stamps.iter_mut() {
+            let stamp = self.tree.stamp(path);
+            if *known != stamp {
+                *known = stamp;
+                changed.push(path.clone());
+            }
+        }
+        changed
+    }
+
+    /// Remembers the state of a file or folder before it is read.
+    pub(super) fn watch(&self, path: &str) {
+        if let Ok(path) = plain(path) {
+            let stamp = self.tree.stamp(&path);
+            self.stamps().insert(path, stamp);
+        }
+    }
+
+    fn stamps(&self) -> MutexGuard<'_, HashMap<String, Option<Stamp>>> {
+        self.stamps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads files without counting.
@@ -71,7 +101,12 @@ impl SourceTree for EditedTree {
         self.tree.shown(path)
     }
 
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        self.tree.stamp(path)
+    }
+
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
+        self.watch(path);
         self.over().kind(path)
     }
 
@@ -82,10 +117,12 @@ impl SourceTree for EditedTree {
                 *self.reads.lock().unwrap_or_else(PoisonError::into_inner).entry(path).or_default() += 1;
             }
         }
+        self.watch(path);
         self.over().read(path, limit)
     }
 
     fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError> {
+        self.watch(path);
         self.over().list(path)
     }
 

@@ -144,7 +144,7 @@ impl Context<'_> {
                 line_offset: 0,
                 templates: Arc::new(Templates::of(self.packages, self.package, "")),
             },
-            model: None,
+            models: Vec::new(),
             compatible_models: Vec::new(),
             settings: ModelSettings::default(),
             inherited: InheritedSettings::default(),

@@ -1,17 +1,22 @@
 //! The keys of a worker file that have errors. `check` analyses the worker nevertheless, so that one call reports
 //! everything, but draws no conclusions from these keys.
 
-use crate::{diagnostics::Diagnostic, shape::snake_case, span::Span, yaml::Node};
+use crate::{diagnostics::Diagnostic, front_matter::Document, shape::snake_case, span::Span};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The top-level keys of a worker file with errors, in canonical form.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Mistakes(BTreeSet<String>);
+pub(crate) struct Mistakes {
+    keys: BTreeSet<String>,
+    /// True if the file has a syntax error: any key may be missing.
+    any: bool,
+}
 
 impl Mistakes {
     /// Returns the keys to which these findings refer: those that contain a place of an error, and those that an
     /// unknown key probably means.
-    pub(super) fn of(keys: &Node, found: &[Diagnostic]) -> Self {
+    pub(super) fn of(document: &Document, found: &[Diagnostic]) -> Self {
+        let keys = &document.keys;
         let mut mistaken = BTreeSet::new();
         for error in found.iter().filter(|finding| finding.is_error()) {
             let places = || error.span.iter().chain(error.related.iter().map(|related| &related.span));
@@ -24,12 +29,12 @@ impl Mistakes {
                 }
             }
         }
-        Self(mistaken)
+        Self { keys: mistaken, any: document.is_partial }
     }
 
-    /// Returns true if one of these keys has an error.
+    /// Returns true if one of these keys has an error, or may be missing because of one.
     pub(crate) fn concern(&self, keys: &[&str]) -> bool {
-        keys.iter().any(|key| self.0.contains(*key))
+        self.any || keys.iter().any(|key| self.keys.contains(*key))
     }
 }
 

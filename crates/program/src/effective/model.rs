@@ -12,6 +12,30 @@ use llm_do_core::{
 };
 
 impl Context<'_> {
+    /// Returns the models of a `model`, in order: one, or those of a list.
+    pub(crate) fn model_names(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Vec<ModelName> {
+        let mut names: Vec<ModelName> = Vec::new();
+        for node in node.each() {
+            let Some(name) = self.model_name(node, found) else { continue };
+            if names.contains(&name) {
+                let message = format!("`{name}` is listed twice: it can't stand in for itself");
+                found.push(
+                    Diagnostic::error(codes::BAD_MODEL, message).at(&node.span).help("remove one of them"),
+                );
+            } else {
+                names.push(name);
+            }
+        }
+        if node.each().is_empty() {
+            found.push(
+                Diagnostic::error(codes::BAD_MODEL, "the list of models is empty")
+                    .at(&node.span)
+                    .help("name at least one model, or remove the key"),
+            );
+        }
+        names
+    }
+
     /// Returns a model's name, or the model of the package's profile that a text names.
     pub(crate) fn model_name(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
         let text = node.as_text()?;
@@ -33,22 +57,23 @@ impl Context<'_> {
         self.provider_model(node, found)
     }
 
-    /// Returns the settings that a worker inherits: those of its project, and those of the profile that names its
-    /// model.
+    /// Returns the settings that a worker inherits: those of its project, and those of the profiles that name its
+    /// models.
     pub(super) fn inherited_settings(&self, keys: &Node) -> InheritedSettings {
         let project = self.package.manifest.model_settings.as_ref().map(settings).unwrap_or_default();
         let (own, program) = (&self.package.manifest, &self.packages.program().manifest);
-        let profile = match keys.get("model").or(own.model.as_ref()) {
-            Some(node) => node.as_text().and_then(|name| own.models.get(name)),
-            None => program.model.as_ref().and_then(|node| program.models.get(node.as_text()?)),
+        let (node, of) = match keys.get("model").or(own.model.as_ref()) {
+            Some(node) => (Some(node), own),
+            None => (program.model.as_ref(), program),
         };
-        let profile = profile.and_then(|profile| {
+        let named = node.map(Node::each).unwrap_or_default().iter();
+        let profiles = named.filter_map(|node| of.models.get(node.as_text()?)).filter_map(|profile| {
             Some(Profile {
                 model: self.provider_model(&profile.model, &mut Vec::new())?,
                 settings: profile.settings.as_ref().map(settings).unwrap_or_default(),
             })
         });
-        InheritedSettings { project, profile }
+        InheritedSettings { project, profiles: profiles.collect() }
     }
 
     /// Returns a model's name, after a check that its provider is known.
@@ -78,16 +103,16 @@ impl Context<'_> {
     }
 }
 
-/// Checks that the worker allows its own model.
+/// Checks that the worker allows its own models.
 pub(super) fn check_compatible(
     keys: &Node,
-    name: Option<&ModelName>,
+    names: &[ModelName],
     compatible: &[String],
     found: &mut Vec<Diagnostic>,
 ) {
     // A name that is none is an error of its own.
-    let (Some(model), Some(name), false) = (keys.get("model"), name, compatible.is_empty()) else { return };
-    if !compatible.iter().any(|glob| name.fits(glob)) {
+    let (Some(model), false) = (keys.get("model"), compatible.is_empty()) else { return };
+    for name in names.iter().filter(|name| !compatible.iter().any(|glob| name.fits(glob))) {
         let place = keys.get("compatible_models").map(|node| &node.span);
         let mut error = Diagnostic::error(
             codes::INCOMPATIBLE_MODEL,

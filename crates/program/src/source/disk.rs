@@ -1,6 +1,6 @@
 //! A tree on disk, confined by a directory descriptor.
 
-use super::{Kind, RealPlace, SourceError, SourceTree, plain};
+use super::{Kind, RealPlace, SourceError, SourceTree, Stamp, plain};
 use cap_std::{
     ambient_authority,
     fs::{Dir, OpenOptions},
@@ -10,6 +10,7 @@ use std::{
     io::{ErrorKind, Read},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
+    time::UNIX_EPOCH,
 };
 
 /// A folder on disk. It is opened once, and all paths are resolved from that descriptor, so that neither `..` nor a
@@ -51,6 +52,22 @@ impl SourceTree for DiskTree {
 
     fn shown(&self, path: &str) -> String {
         if self.elsewhere { self.root.join(path).to_string() } else { path.to_owned() }
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        // Only times are compared, so links need not be confined.
+        let metadata = std::fs::metadata(self.path.join(plain(path).ok()?)).ok()?;
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        #[cfg(unix)]
+        let identity = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec(), metadata.ino())
+        };
+        #[cfg(not(unix))]
+        let identity = (0, 0);
+        // The size of a folder says nothing.
+        let bytes = if metadata.is_file() { metadata.len() } else { 0 };
+        Some(Stamp { bytes, modified, identity })
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {

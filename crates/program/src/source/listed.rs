@@ -1,7 +1,7 @@
 //! A tree that caches the listings of folders. A check lists all folders of workers, and then looks for each callee
 //! under several names.
 
-use super::{Kind, RealPlace, SourceError, SourceTree, plain};
+use super::{Kind, RealPlace, SourceError, SourceTree, Stamp, plain};
 use llm_do_core::authority::Place;
 use std::{
     collections::{HashMap, HashSet},
@@ -74,6 +74,10 @@ impl SourceTree for ListedTree {
 
     fn shown(&self, path: &str) -> String {
         self.tree.shown(path)
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        self.tree.stamp(path)
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {

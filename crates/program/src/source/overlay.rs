@@ -1,6 +1,6 @@
 //! A tree in which other texts replace some files: the unsaved texts of an editor.
 
-use super::{Kind, MemoryTree, RealPlace, SourceError, SourceTree};
+use super::{Kind, MemoryTree, RealPlace, SourceError, SourceTree, Stamp};
 use llm_do_core::authority::Place;
 use std::sync::Arc;
 
@@ -33,6 +33,10 @@ impl SourceTree for OverlayTree {
 
     fn shown(&self, path: &str) -> String {
         self.tree.shown(path)
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        self.tree.stamp(path)
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {

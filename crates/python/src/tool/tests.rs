@@ -168,6 +168,7 @@ impl Project {
             files: Arc::new(MemoryFileSystem::new()),
             definitions: Arc::new(Nothing),
             toolsets: Arc::new(ToolsetRegistry::built_in()),
+            client_tools: Arc::default(),
             gate: Arc::new(Gate { mode: Mode::ApproveAll, ..Gate::default() }),
             chat: false,
             attended: false,

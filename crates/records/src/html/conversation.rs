@@ -173,7 +173,7 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
             m.worded("p", "dim small", &answered(*finish, *usage));
         }
         RecordKind::Compacted(compaction) => m.worded("p", "notice", &compacted(compaction)),
-        RecordKind::ModelFailed { error } => m.class("p", "bad", |m| {
+        RecordKind::ModelFailed { error, .. } => m.class("p", "bad", |m| {
             m.ours("The request failed: ");
             m.text(&error.message);
         }),

@@ -365,10 +365,16 @@ impl Text {
                     self.line(Tone::Notice, &unknown_finish_note(word));
                 }
             }
+            RecordKind::ModelChosen { model, .. } => {
+                self.at(record, Tone::Notice, &format!("{model} answers from here on"));
+            }
+            RecordKind::ModelNotChosen { reason } => {
+                self.at(record, Tone::Bad, &format!("the model stays: {reason}"));
+            }
             RecordKind::Compacted(compaction) => {
                 self.at(record, Tone::Notice, &compacted(compaction));
             }
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));
             }
             RecordKind::TimedOut { after_ms } if !record.step.is_tool() => {

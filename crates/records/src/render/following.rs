@@ -126,9 +126,13 @@ impl Following {
             RecordKind::Cancelled => {
                 (Tone::Bad, format!("✗ {name} cancelled: {}", shown(&record.step.to_string())))
             }
-            RecordKind::ModelFailed { error } => {
+            RecordKind::ModelFailed { error, .. } => {
                 (Tone::Bad, format!("{name}: a request failed: {}", first_line(&error.message)))
             }
+            RecordKind::ModelChosen { model, .. } => {
+                (Tone::Notice, format!("{name}: {} answers from here on", shown(model.as_str())))
+            }
+            RecordKind::ModelNotChosen { reason } => (Tone::Bad, format!("{name}: {}", first_line(reason))),
             RecordKind::Compacted(compaction) => {
                 (Tone::Dim, format!("{name}: {}", first_line(&compacted(compaction))))
             }

@@ -71,7 +71,7 @@ pub struct RunChanges<'a> {
 }
 
 /// The state of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct CallChange {
     /// The state of the call.
@@ -90,9 +90,27 @@ pub struct CallChange {
     /// Further attempts at requests.
     #[serde(skip_serializing_if = "is_zero")]
     pub retries: u32,
+    /// The attempt that the call waits for, after a request has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryChange>,
     /// Tokens and costs of the call and all below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spent: Option<SpentChange>,
+}
+
+/// The next attempt at a request that has failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct RetryChange {
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// The greatest number of further attempts.
+    pub of: u32,
+    /// When it begins, in milliseconds since 1970, once that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+    /// Why the last attempt failed.
+    pub why: String,
 }
 
 /// The state of a call for people.
@@ -220,6 +238,12 @@ impl From<&CallView> for CallChange {
             waiting: if waits { call.open_questions } else { 0 },
             requested_ms: (call.requested_ms > 0).then_some(call.requested_ms),
             retries: call.retries,
+            retry: call.retry.as_deref().map(|retry| RetryChange {
+                attempt: retry.attempt,
+                of: retry.of,
+                at_ms: retry.at_ms,
+                why: retry.error.message.clone(),
+            }),
             spent: (call.spent.requests > 0).then(|| (&call.spent).into()),
         }
     }

@@ -1,6 +1,6 @@
 //! The conversation of a worker, folded from its records: what was said and done, and what the user has taken back.
 
-use super::{Keep, RunView};
+use super::{Keep, Retry, RunView};
 use crate::line::RecordRef;
 use llm_do_core::{
     call_path::CallPath,
@@ -11,7 +11,7 @@ use llm_do_core::{
     model::{FinishReason, Message, MessageId, ModelName, Part, Purpose},
     origin::Origin,
     question::{Answer, ContextUse, Given, Input, Question, QuestionId},
-    step_name::StepName,
+    step_name::{Attempt, StepName},
     undo::UndoneFile,
 };
 use serde::Serialize;
@@ -299,7 +299,11 @@ impl RunView {
                     self.add_item(record, ItemKind::Assistant { turn, message, finish: *finish });
                 }
             }
-            RecordKind::ModelFailed { error } => {
+            // The call says that another attempt follows.
+            RecordKind::ModelFailed { error, retries: Some(of) }
+                if matches!(step, StepName::Model(Attempt { attempt, .. })
+                    if Retry::after(error, *attempt, *of, record.at_ms).is_some()) => {}
+            RecordKind::ModelFailed { error, .. } => {
                 self.warn(record, &format!("Request failed: {}", error.message));
             }
             RecordKind::ModelNotChosen { reason } => self.warn(record, &format!("The model stays: {reason}")),

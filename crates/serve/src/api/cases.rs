@@ -31,7 +31,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/programs/{program}/tests/{test}",
         name: "getTest",
-        summary: "What came of the cases of a command `llm-do test`, also while it runs",
+        summary: "Show the results of the cases of a command `llm-do test`, also while it runs",
         scope: Some(Some(Scope::Read)),
         parameters: &[
             PROGRAM,

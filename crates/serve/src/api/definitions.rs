@@ -66,7 +66,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/programs/{program}/check",
         name: "checkProgram",
-        summary: "What `llm-do check` finds, also over texts that are not saved; for tokens with `edit` or `read`",
+        summary: "List the findings of `llm-do check`, also over texts that are not saved; for tokens with `edit` or `read`",
         scope: Some(None),
         parameters: &[PROGRAM],
         body: RequestBody::Json(schema::<CheckTexts>),

@@ -61,7 +61,7 @@ pub(super) const ROUTES: &[Route] = &[
             },
         ],
         body: RequestBody::None,
-        responses: &[(200, "What is in the folder.", Body::Json(schema::<Folder>))],
+        responses: &[(200, "The entries of the folder.", Body::Json(schema::<Folder>))],
         own_errors: &[],
         handler: |on_method| on(on_method, list),
     },

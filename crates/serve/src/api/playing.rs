@@ -17,7 +17,7 @@ pub(super) const ROUTES: &[Route] = &[Route {
     method: Method::POST,
     path: "/v1/programs/{program}/prompt",
     name: "renderPrompt",
-    summary: "What a worker would send its model first, also as texts that are not saved define it. Nothing is sent",
+    summary: "Show the first request of a worker to its model, also as texts that are not saved define it, and send nothing",
     scope: Some(Some(Scope::Start)),
     parameters: &[PROGRAM],
     body: RequestBody::Json(schema::<RenderPrompt>),

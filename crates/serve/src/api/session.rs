@@ -23,7 +23,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/session",
         name: "getSession",
-        summary: "What the token allows",
+        summary: "Show the scopes and programs of the token",
         scope: Some(None),
         parameters: &[],
         body: RequestBody::None,

@@ -7,7 +7,7 @@ mod writing;
 use super::{
     answering::{Answering, Shown},
     conversation::Prompt,
-    round::{Hearing, Round},
+    round::{Hearing, Round, is_of_client},
     speaking::{followed_by, say},
     stream,
 };
@@ -28,14 +28,16 @@ use llm_do::{
     Session,
     core::{
         definition::WorkerMode,
-        journal::Record,
-        question::{Answer, Question, Waiting},
+        journal::{Record, RecordKind},
+        question::{Answer, Question, QuestionId, Waiting},
+        toolsets::client::ClientTool,
     },
 };
-use request::{Request, Resume, SaidIn, Status};
+use request::{ClientResult, Request, Resume, SaidIn, Status};
+use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
-use writing::Writing;
+use writing::{Writing, client_call_id};
 
 type Caller = Extension<Arc<Token>>;
 
@@ -49,11 +51,14 @@ pub(super) async fn run(
     let request = Request::read(&body)?;
     let (thread, run) = (request.thread_id.clone(), request.run_id.clone());
     let (round, from) = match request.resume() {
-        [] => match talk(&service, &token, &session, &program, &request).await? {
-            Some(talk) => go_on(&service, &token, &session, talk, request).await?,
-            None => (begin(&service, &token, &session, program, request).await?, 0),
+        [] => match request.results()? {
+            results if !results.is_empty() => take(&service, &token, &session, &program, results).await?,
+            _ => match talk(&service, &token, &session, &program, &request).await? {
+                Some(talk) => go_on(&service, &token, &session, talk, request).await?,
+                None => (begin(&service, &token, &session, program, request).await?, 0),
+            },
         },
-        entries => resume(&service, &token, &session, &program, entries).await?,
+        entries => resume(&service, &token, &session, &program, entries, request.results()?).await?,
     };
     let said_in = SaidIn { run: Arc::clone(&round.run().id), from };
     Ok(stream::response(round, Writing::new(thread, run, said_in)))
@@ -66,6 +71,7 @@ async fn begin(
     program: String,
     request: Request,
 ) -> Result<Round, ApiError> {
+    let client_tools = request.client_tools(session)?;
     let Prompt { message, input, files } = request.prompt(session)?;
     let worker = session.entry().id.to_string();
     let chat = is_chat(session);
@@ -75,6 +81,7 @@ async fn begin(
         message,
         input,
         chat,
+        client_tools,
         ..StartRun::default()
     };
     let (live, reader) = service.start_followed(token, start, files).await?;
@@ -99,8 +106,9 @@ struct Talk {
     records: Vec<Record>,
 }
 
-/// Finds the chat with the worker's last message, if the chat waits for the user and has no later message. Otherwise
-/// the client has changed the conversation or the chat is over, and the messages start another run.
+/// Finds the chat with the worker's last message, if the chat waits for the user, has no later message and has the
+/// client's tools. Otherwise the client has changed the conversation or its tools, or the chat is over, and the messages
+/// start another run.
 async fn talk(
     service: &Service,
     token: &Arc<Token>,
@@ -121,7 +129,18 @@ async fn talk(
     let records = service.records(token, &said.run).await?;
     let since = records.iter().position(|record| record.seq >= said.from);
     let is_newest = since.is_some_and(|at| followed_by(&records[at..]).is_none());
-    Ok(is_newest.then_some(Talk { view, turn, records }))
+    let has_tools = client_tools(&records) == request.client_tools(session)?;
+    Ok((is_newest && has_tools).then_some(Talk { view, turn, records }))
+}
+
+/// Returns the tools of the client that has started a run.
+fn client_tools(records: &[Record]) -> Vec<ClientTool> {
+    let invocation = records.iter().find_map(|record| match &record.body {
+        RecordKind::RunStarted { invocation, .. } => invocation.as_deref(),
+        _ => None,
+    });
+    let tools = invocation.and_then(|invocation| invocation.get("client_tools"));
+    tools.and_then(|tools| Vec::deserialize(tools).ok()).unwrap_or_default()
 }
 
 /// Gives the next message to a chat.
@@ -134,17 +153,48 @@ async fn go_on(
 ) -> Result<(Round, u64), ApiError> {
     let Talk { view, turn, records } = talk;
     let (text, files) = request.next_message(session)?;
+    continued(service, token, session, view, &records, async |answering| {
+        say(answering, turn, text, files).await
+    })
+    .await
+}
+
+/// Continues a run with what `give` gives to it. Returns the round, and the number of its first record.
+async fn continued(
+    service: &Service,
+    token: &Arc<Token>,
+    session: &Session,
+    view: RunView,
+    records: &[Record],
+    give: impl AsyncFnOnce(&Answering<'_>) -> Result<(), ApiError>,
+) -> Result<(Round, u64), ApiError> {
     let run = Arc::clone(&view.run);
     let next = records.last().map_or(0, |record| record.seq + 1);
-    let hearing = Hearing::after(true, &records);
+    let hearing = Hearing::after(speaks(session, view.chat), records);
     let (mut live, mut reader) = service.follow(token, &run, next).await?;
-    say(&Answering::new(service, token, view), turn, text, files).await?;
+    give(&Answering::new(service, token, view)).await?;
     if live.is_none() {
-        // It was suspended, and continues with the message.
+        // It was suspended, and continues with what was given.
         (live, reader) = service.follow(token, &run, next).await?;
     }
     let live = live.ok_or_else(|| ApiError::new(Code::Conflict, "the run is over"))?;
     Ok((Round::new(service, token, live, reader, hearing), next))
+}
+
+/// Finds a run of the worker, with its records.
+async fn found(
+    service: &Service,
+    token: &Arc<Token>,
+    session: &Session,
+    program: &str,
+    run: &Arc<str>,
+) -> Result<(RunView, Vec<Record>), ApiError> {
+    let view = service.run(token, run).await?;
+    if *view.program != *program || view.worker != session.entry().id {
+        return Err(ApiError::no_run(run));
+    }
+    let records = service.records(token, run).await?;
+    Ok((view, records))
 }
 
 async fn resume(
@@ -153,6 +203,7 @@ async fn resume(
     session: &Session,
     program: &str,
     entries: &[Resume],
+    results: Vec<ClientResult>,
 ) -> Result<(Round, u64), ApiError> {
     let mut given = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -168,29 +219,83 @@ async fn resume(
         return Err(ApiError::new(Code::BadRequest, "resume: there is no answer"));
     };
     let run = Arc::clone(&first.run);
-    let view = service.run(token, &run).await?;
-    if *view.program != *program || view.worker != session.entry().id {
-        return Err(ApiError::no_run(&run));
-    }
-    let records = service.records(token, &run).await?;
-    let next = records.last().map_or(0, |record| record.seq + 1);
-    let hearing = Hearing::after(speaks(session, view.chat), &records);
-    let (mut live, mut reader) = service.follow(token, &run, next).await?;
-    let answering = Answering::new(service, token, view);
-    let mut answers = Vec::with_capacity(given.len());
-    for (shown, entry) in given {
-        let question = answering.question(&shown, &records)?;
-        let answer = answer(&question, entry)
-            .map_err(|why| ApiError::new(Code::BadRequest, format!("resume: `{shown}`: {why}")))?;
-        answers.push((question, answer));
-    }
-    answering.give_all(answers).await?;
-    if live.is_none() {
-        // It was suspended, and continues with the answers.
-        (live, reader) = service.follow(token, &run, next).await?;
-    }
-    let live = live.ok_or_else(|| ApiError::new(Code::Conflict, "the run is over"))?;
-    Ok((Round::new(service, token, live, reader, hearing), next))
+    let (view, records) = found(service, token, session, program, &run).await?;
+    let records = &records[..];
+    continued(service, token, session, view, records, async |answering| {
+        let mut answers = Vec::with_capacity(given.len());
+        for (shown, entry) in given {
+            let question = answering.question(&shown, records)?;
+            let answer = answer(&question, entry)
+                .map_err(|why| ApiError::new(Code::BadRequest, format!("resume: `{shown}`: {why}")))?;
+            answers.push((question, answer));
+        }
+        // The request repeats the results of earlier ones.
+        for result in results.into_iter().filter(|result| result.run == run) {
+            let question = executed(records, &result)?;
+            if answering.waiting.iter().any(|open| open.id == question.id) {
+                answers.push((question, result.answer));
+            }
+        }
+        answering.give_all(answers).await
+    })
+    .await
+}
+
+/// Gives a run the results of calls that its client has executed.
+async fn take(
+    service: &Service,
+    token: &Arc<Token>,
+    session: &Session,
+    program: &str,
+    results: Vec<ClientResult>,
+) -> Result<(Round, u64), ApiError> {
+    let Some(run) = results.first().map(|result| Arc::clone(&result.run)) else {
+        return Err(ApiError::new(Code::BadRequest, "messages: there is no result"));
+    };
+    let (view, records) = found(service, token, session, program, &run).await?;
+    let records = &records[..];
+    continued(service, token, session, view, records, async |answering| {
+        // The client of the run executes its calls. Another one may only do it as the operator.
+        if !answering.is_own {
+            answering.may_answer()?;
+        }
+        let mut answers = Vec::with_capacity(results.len());
+        for result in results {
+            answers.push((executed(records, &result)?, result.answer));
+        }
+        // A request repeats the results of earlier ones that answer the same message. One that has only these is late.
+        let is_open =
+            |(question, _): &(Waiting, Answer)| answering.waiting.iter().any(|open| open.id == question.id);
+        if answers.iter().any(is_open) {
+            answers.retain(is_open);
+        }
+        for (question, answer) in answers {
+            answering.give(&question, answer).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Finds the wait of a call for a result of the client.
+fn executed(records: &[Record], result: &ClientResult) -> Result<Waiting, ApiError> {
+    let is_call = |record: &&Record| client_call_id(&result.run, &record.path) == result.call;
+    let mut of_call = records.iter().filter(is_call);
+    let started = of_call.find(
+        |record| matches!(&record.body, RecordKind::CallStarted { source, .. } if is_of_client(source)),
+    );
+    let asked = started.and_then(|_| {
+        of_call.find_map(|record| match &record.body {
+            RecordKind::Asked(question @ Question::Input(_)) => {
+                Some(Waiting { id: QuestionId::new(&record.path, &record.step), question: question.clone() })
+            }
+            _ => None,
+        })
+    });
+    asked.ok_or_else(|| {
+        let why = format!("messages: the run has asked its client for no call `{}`", result.call);
+        ApiError::new(Code::NotFound, why)
+    })
 }
 
 /// Reads the answer in an entry of `resume`.

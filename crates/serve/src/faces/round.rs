@@ -17,13 +17,19 @@ use llm_do::{
         outcome::{Failure, FailureKind},
         question::{Input, Question},
         rule::Rule,
+        source::FunctionSource,
         step_name::{Attempt, StepName},
+        toolsets::client::CLIENT,
     },
     output_text,
     records::{CallView, RunView as Calls, duration},
 };
 use serde_json::Value;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{sync::watch, time::sleep};
 
 /// Time without events after which the round of a waiting run ends although other calls are under way.
@@ -32,12 +38,12 @@ const OTHERS: Duration = Duration::from_secs(2);
 /// A piece of a round, in the order in which it happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Piece {
-    /// Further text of a turn.
-    Text { turn: u32, text: String },
+    /// Further text of a turn, in the answer to that request.
+    Text { turn: Attempt, text: String },
     /// The text of the turn so far is void, because its request has failed and may be repeated.
-    Void { turn: u32 },
+    Void { turn: Attempt },
     /// The text of the turn is complete.
-    Said { turn: u32 },
+    Said { turn: Attempt },
     /// A call of a tool or a worker has ended.
     Called(Called),
 }
@@ -62,6 +68,28 @@ pub(crate) struct Open {
     pub(crate) input: Arc<Value>,
     /// True if the call began in an earlier round.
     pub(crate) began_before: bool,
+    /// The part of the client in the call.
+    pub(crate) at_client: AtClient,
+}
+
+/// The part of the client in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtClient {
+    /// The worker has the tool.
+    No,
+    /// The client has the tool, and was not asked to execute the call.
+    NotAsked,
+    /// The client was asked in this round.
+    Asked,
+    /// The client was asked in an earlier round.
+    AskedBefore,
+}
+
+impl AtClient {
+    /// Returns true if the client executes the call, or has executed it.
+    pub(crate) fn is_asked(self) -> bool {
+        matches!(self, Self::Asked | Self::AskedBefore)
+    }
 }
 
 /// Turns the events of a run into pieces. Text and calls are those of the entry itself. Calls below them are left out.
@@ -72,6 +100,8 @@ pub(crate) struct Hearing {
     so_far: Option<(u32, String)>,
     /// The turn after the last one that was answered.
     next_turn: u32,
+    /// The newest request of the entry.
+    requested: Attempt,
     /// The last complete text of the round.
     last: Option<String>,
     calls: Calls,
@@ -79,6 +109,8 @@ pub(crate) struct Hearing {
     next: u64,
     /// The number of calls that began in earlier rounds.
     began_before: usize,
+    /// The calls that the client was asked to execute, each with true if that was in an earlier round.
+    at_client: HashMap<CallPath, bool>,
     usage: Usage,
 }
 
@@ -88,10 +120,12 @@ impl Hearing {
             text,
             so_far: None,
             next_turn: 0,
+            requested: Attempt { turn: 0, attempt: 0 },
             last: None,
             calls: Calls::of_calls_under_way(),
             next: 0,
             began_before: 0,
+            at_client: HashMap::new(),
             usage: Usage::default(),
         }
     }
@@ -103,6 +137,7 @@ impl Hearing {
             hearing.record(record);
         }
         let began_before = hearing.calls.begun();
+        hearing.at_client.values_mut().for_each(|before| *before = true);
         Self { usage: Usage::default(), last: None, began_before, ..hearing }
     }
 
@@ -116,11 +151,11 @@ impl Hearing {
                     Some((of, so_far)) if of == turn => so_far.push_str(text),
                     so_far => *so_far = Some((*turn, text.clone())),
                 }
-                vec![Piece::Text { turn: *turn, text: text.clone() }]
+                vec![Piece::Text { turn: self.request(*turn), text: text.clone() }]
             }
             Event::Discard { path, turn } if *path == CallPath::root() => {
                 let was_said = self.so_far.take_if(|(of, _)| of == turn).is_some();
-                was_said.then_some(Piece::Void { turn: *turn }).into_iter().collect()
+                was_said.then_some(Piece::Void { turn: self.request(*turn) }).into_iter().collect()
             }
             Event::Delta { .. } | Event::Discard { .. } => Vec::new(),
         }
@@ -132,14 +167,23 @@ impl Hearing {
         // A further attempt says nothing new: the call was told with the result of its first one.
         let was_open = |call: &&CallView| is_of_entry(path) && call.failed_attempts == 0;
         let open = self.calls.call_under_way(path).filter(was_open).map(|call| self.open_call(call));
+        if let RecordKind::Asked(Question::Input(_)) = &record.body
+            && self.calls.call_under_way(path).is_some_and(|call| is_of_client(&call.source))
+        {
+            self.at_client.insert(path.clone(), false);
+        }
         self.calls.fold(record.into());
         let result = match &record.body {
+            RecordKind::ModelRequested { .. } => {
+                if let (StepName::Model(turn), true) = (&record.step, *path == CallPath::root()) {
+                    self.requested = *turn;
+                }
+                return Vec::new();
+            }
             RecordKind::ModelAnswered { message, usage, .. } => {
                 self.usage = self.usage.plus(*usage);
                 return match record.step {
-                    StepName::Model(Attempt { turn, .. }) if *path == CallPath::root() => {
-                        self.said(turn, message.said())
-                    }
+                    StepName::Model(turn) if *path == CallPath::root() => self.said(turn, message.said()),
                     _ => Vec::new(),
                 };
             }
@@ -162,10 +206,18 @@ impl Hearing {
         open.map(called).into_iter().collect()
     }
 
+    /// Returns the request of a turn that is being answered.
+    fn request(&self, turn: u32) -> Attempt {
+        match self.requested.turn == turn {
+            true => self.requested,
+            false => Attempt { turn, attempt: 0 },
+        }
+    }
+
     /// Returns the pieces that complete the text of a turn, with text that came in no delta.
-    fn said(&mut self, turn: u32, text: String) -> Vec<Piece> {
-        self.next_turn = self.next_turn.max(turn.saturating_add(1));
-        let streamed = self.so_far.take().filter(|(of, _)| *of == turn).map(|(_, text)| text);
+    fn said(&mut self, turn: Attempt, text: String) -> Vec<Piece> {
+        self.next_turn = self.next_turn.max(turn.turn.saturating_add(1));
+        let streamed = self.so_far.take().filter(|(of, _)| *of == turn.turn).map(|(_, text)| text);
         if !self.text || (text.is_empty() && streamed.is_none()) {
             return Vec::new();
         }
@@ -190,8 +242,8 @@ impl Hearing {
         if text.is_empty() || self.last.as_deref() == Some(text) {
             return Vec::new();
         }
-        let turn = self.next_turn;
-        self.next_turn = turn.saturating_add(1);
+        let turn = Attempt { turn: self.next_turn, attempt: 0 };
+        self.next_turn = turn.turn.saturating_add(1);
         self.last = Some(text.to_owned());
         vec![Piece::Text { turn, text: text.to_owned() }, Piece::Said { turn }]
     }
@@ -202,7 +254,19 @@ impl Hearing {
             function: Arc::clone(&call.function),
             input: Arc::clone(call.given.as_ref().unwrap_or(&call.input)),
             began_before: call.number < self.began_before,
+            at_client: match self.at_client.get(&call.path) {
+                Some(true) => AtClient::AskedBefore,
+                Some(false) => AtClient::Asked,
+                None if is_of_client(&call.source) => AtClient::NotAsked,
+                None => AtClient::No,
+            },
         }
+    }
+
+    /// The calls, of any worker, that the client executes.
+    fn calls_at_client(&self) -> Vec<Open> {
+        let calls = self.calls.under_way().filter(|call| self.at_client.contains_key(&call.path));
+        calls.map(|call| self.open_call(call)).collect()
     }
 
     /// The calls of the entry that have begun and not ended.
@@ -219,6 +283,11 @@ impl Hearing {
     fn all_wait(&self) -> bool {
         self.calls_of_entry().all(|call| call.open_questions > 0)
     }
+}
+
+/// Returns true if the client of a run has the function.
+pub(crate) fn is_of_client(source: &FunctionSource) -> bool {
+    matches!(source, FunctionSource::Toolset(kind) if **kind == *CLIENT)
 }
 
 /// Returns true if a turn of the entry makes the call.
@@ -238,6 +307,8 @@ pub(crate) struct Settled {
     pub(crate) turn: Option<Option<Failure>>,
     /// The calls that have not ended.
     pub(crate) open: Vec<Open>,
+    /// The calls, of any worker, whose results the client sends.
+    pub(crate) at_client: Vec<Open>,
     /// The tokens of the round.
     pub(crate) usage: Usage,
 }
@@ -250,7 +321,8 @@ impl Settled {
             Question::Input(Input { conversation: Some(turn), .. }) => turn.failure,
             _ => None,
         });
-        Self { run, questions, turn, open: hearing.open(), usage: hearing.usage }
+        let at_client = hearing.calls_at_client();
+        Self { run, questions, turn, open: hearing.open(), at_client, usage: hearing.usage }
     }
 
     /// Returns the text that the round ends with.
@@ -467,7 +539,11 @@ mod tests {
     }
 
     fn text(turn: u32, text: &str) -> Piece {
-        Piece::Text { turn, text: text.into() }
+        Piece::Text { turn: request(turn), text: text.into() }
+    }
+
+    fn request(turn: u32) -> Attempt {
+        Attempt { turn, attempt: 0 }
     }
 
     #[test]
@@ -477,28 +553,68 @@ mod tests {
             (vec![delta(0, "one ")], vec![text(0, "one "), text(0, "two")]),
             (vec![], vec![text(0, "one two")]),
             // The first one was missed.
-            (vec![delta(0, "two")], vec![text(0, "two"), Piece::Void { turn: 0 }, text(0, "one two")]),
+            (
+                vec![delta(0, "two")],
+                vec![text(0, "two"), Piece::Void { turn: request(0) }, text(0, "one two")],
+            ),
             (
                 vec![delta(0, "oops"), Event::Discard { path: CallPath::root(), turn: 0 }],
-                vec![text(0, "oops"), Piece::Void { turn: 0 }, text(0, "one two")],
+                vec![text(0, "oops"), Piece::Void { turn: request(0) }, text(0, "one two")],
             ),
         ] {
             let mut hearing = Hearing::new(true);
             // What comes late of a turn that is answered says nothing new.
             let events = [deltas, vec![answered(0, "one two"), delta(0, "late")]].concat();
-            let said = [pieces, vec![Piece::Said { turn: 0 }]].concat();
+            let said = [pieces, vec![Piece::Said { turn: request(0) }]].concat();
             assert_eq!(heard(&mut hearing, &events), said);
             assert_eq!(hearing.usage.total(), 4);
             assert_eq!(hearing.rest("one two"), [], "it was said");
-            assert_eq!(hearing.rest("more"), [text(1, "more"), Piece::Said { turn: 1 }]);
+            assert_eq!(hearing.rest("more"), [text(1, "more"), Piece::Said { turn: request(1) }]);
         }
+    }
+
+    #[test]
+    fn text_after_a_retry_belongs_to_its_own_request_in_a_stream_and_in_the_records() {
+        let requested = |attempt: u32| {
+            let body = RecordKind::ModelRequested {
+                turn: 0,
+                attempt,
+                head: MessageId(0),
+                digest: "d".into(),
+                max_tokens: None,
+            };
+            record(&CallPath::root(), &format!("model.0.{attempt}"), body)
+        };
+        let Event::Record { record: first } = answered(0, "done") else { panic!("a record") };
+        let step = "model.0.1".into();
+        let second = Event::Record { record: Arc::new(Record { step, ..(*first).clone() }) };
+        let retried = Attempt { turn: 0, attempt: 1 };
+        let streamed = [
+            requested(0),
+            delta(0, "oops"),
+            Event::Discard { path: CallPath::root(), turn: 0 },
+            requested(1),
+            delta(0, "do"),
+            second.clone(),
+        ];
+        let said = [
+            text(0, "oops"),
+            Piece::Void { turn: request(0) },
+            Piece::Text { turn: retried, text: "do".into() },
+            Piece::Text { turn: retried, text: "ne".into() },
+            Piece::Said { turn: retried },
+        ];
+        assert_eq!(heard(&mut Hearing::new(true), &streamed), said);
+        let stored = [requested(0), requested(1), second];
+        let said = [Piece::Text { turn: retried, text: "done".into() }, Piece::Said { turn: retried }];
+        assert_eq!(heard(&mut Hearing::new(true), &stored), said);
     }
 
     #[test]
     fn words_of_workers_below_and_of_typed_workers_are_not_the_answer() {
         let mut hearing = Hearing::new(false);
         assert_eq!(heard(&mut hearing, &[delta(0, "a"), answered(0, "a")]), []);
-        assert_eq!(hearing.rest("{}"), [text(1, "{}"), Piece::Said { turn: 1 }]);
+        assert_eq!(hearing.rest("{}"), [text(1, "{}"), Piece::Said { turn: request(1) }]);
         let mut hearing = Hearing::new(true);
         let below = Event::Delta {
             path: CallPath::root().call(0, 0),

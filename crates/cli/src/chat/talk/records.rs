@@ -110,6 +110,9 @@ impl Talk<'_> {
                 self.face
                     .note(&format!("{name} ({bytes} bytes) joins your next message; /detach takes it back"));
             }
+            RecordKind::ModelChosen { model, .. } if record.step.is_stand_in() => {
+                self.face.note(&format!("{model} answers from here on"));
+            }
             RecordKind::ModelChosen { model, .. } => {
                 self.face.note(&format!("{model} answers from your next message on"));
             }
@@ -142,7 +145,7 @@ impl Talk<'_> {
             RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
                 self.compacted(compaction);
             }
-            RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
+            RecordKind::ModelFailed { error, .. } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
             RecordKind::Undone { files, others } => {
                 // The question shows those that can be restored.

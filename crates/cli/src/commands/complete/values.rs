@@ -207,7 +207,10 @@ fn recorded(project: Option<&str>) -> Vec<Candidate> {
 fn models(words: &Words) -> Vec<Candidate> {
     let mut named: BTreeSet<(String, String)> = workers(words)
         .into_iter()
-        .filter_map(|worker| Some((worker.model?, format!("of the worker {}", worker.id))))
+        .flat_map(|worker| {
+            let about = format!("of the worker {}", worker.id);
+            worker.models.into_iter().map(move |model| (model, about.clone()))
+        })
         .collect();
     let mut seen = BTreeSet::new();
     named.retain(|(model, _)| seen.insert(model.clone()));

@@ -2,6 +2,7 @@
 
 mod ag_ui;
 mod browser;
+mod client_tools;
 mod frameworks;
 mod mcp;
 mod official_clients;

@@ -198,7 +198,7 @@ pub(super) fn definition(
             // Its author is a model, so its text may not read files of the program.
             templates: Arc::new(NoTemplates),
         },
-        model: creator.model.clone(),
+        models: creator.models.clone(),
         compatible_models: creator.compatible_models.clone(),
         settings: creator.settings.clone(),
         inherited: creator.inherited.clone(),

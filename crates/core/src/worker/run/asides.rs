@@ -1,25 +1,20 @@
 //! Actions of the user beside the next message of a conversation: attaching a file, calling a worker
 //! (`docs/reference/conversations.md`).
 
-use super::{
-    attachments,
-    context_limit::{ContextLimit, most_tokens},
-    prepared::Prepared,
-    server_tools,
-};
+use super::{attachments, prepared::Prepared};
 use crate::{
     attachment::Attachment,
     authority::Access,
     call_path::CallPath,
     conversation::{Conversation, Joining},
-    definition::{ModelChoice, WorkerDefinition},
+    definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
     engine::{Call, Frame},
     function::CompositeCall,
     journal::{RecordKind, UsedDefinition},
-    model::{Model, ModelName, Part, Usage},
+    model::{Part, Usage},
     origin::{Content, ContentKind, Origin, Origins},
-    outcome::{End, FailureKind, Halt, Stop},
+    outcome::{End, Halt, Stop},
     source::FunctionSource,
     step_name::StepName,
 };
@@ -168,89 +163,6 @@ async fn read(
             .into_iter()
             .any(|at| listed.hold(at) || prepared.frame.authority().is_untrusted(at));
     Ok(Taken { name: place.path.name().to_owned().into(), bytes: bytes.into(), size, of_others })
-}
-
-/// Lets another model answer from here on, if the worker and the operator allow it and it can continue the
-/// conversation. Returns false if it can't; the record has the reason.
-pub(super) async fn choose_model(
-    worker: &WorkerDefinition,
-    prepared: &mut Prepared,
-    call: &CompositeCall<'_>,
-    number: u32,
-    model: &ModelName,
-) -> Result<bool, Stop> {
-    let host = call.engine.host();
-    let name = StepName::ModelChoice(number);
-    let step = Step {
-        path: call.path,
-        name: name.clone(),
-        intent: None,
-        deadline: None,
-        cut_off: CutOff::Again,
-        run: Box::pin(async {
-            match can_answer(worker, prepared, call, model) {
-                Ok(opened) => RecordKind::ModelChosen {
-                    model: model.clone(),
-                    max_context_tokens: most_tokens(worker, &host.models.terms(model), &*opened),
-                },
-                Err(reason) => RecordKind::ModelNotChosen { reason: host.redact.text(&reason).into() },
-            }
-        }),
-    };
-    match host.driver.step(step).await?.end {
-        StepEnd::Done(RecordKind::ModelChosen { model, max_context_tokens }) => {
-            prepared.model =
-                host.models.open(&model).map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
-            prepared.terms = host.models.terms(&model);
-            prepared.context = ContextLimit::of(worker, max_context_tokens);
-            prepared.model_name = model;
-            Ok(true)
-        }
-        StepEnd::Done(RecordKind::ModelNotChosen { .. }) | StepEnd::TimedOut => Ok(false),
-        StepEnd::Done(other) => Err(Halt::unexpected(call.path, &name, &other).into()),
-    }
-}
-
-/// The model, if it can continue the conversation.
-///
-/// # Errors
-/// The model can't continue it; the error has the reason.
-fn can_answer(
-    worker: &WorkerDefinition,
-    prepared: &Prepared,
-    call: &CompositeCall<'_>,
-    name: &ModelName,
-) -> Result<Arc<dyn Model>, String> {
-    if worker.locked {
-        return Err(format!("`{}` is locked to its model", worker.id));
-    }
-    let host = call.engine.host();
-    let choice = ModelChoice { forced: Some(name.clone()), ..host.model.clone() };
-    choice.of(worker).map_err(|failure| failure.message)?;
-    let model = host.models.open(name).map_err(|error| error.message)?;
-    let (can, could) = (model.capabilities(), prepared.model.capabilities());
-    if could.tools && !can.tools && !prepared.tools.is_empty() {
-        return Err(format!("`{name}` takes no tools, and this conversation has some"));
-    }
-    if could.sees.images && !can.sees.images || could.sees.pdf && !can.sees.pdf {
-        return Err(format!(
-            "`{name}` does not read all kinds of files that `{}` reads",
-            prepared.model_name
-        ));
-    }
-    if let Some(refused) = model.refused_settings(&prepared.settings).first() {
-        return Err(refused.to_string());
-    }
-    server_tools::check(worker, &prepared.server_tools, &*model).map_err(|failure| failure.message)?;
-    let limit = prepared.frame.ledger().and_then(|account| account.cost_limit());
-    let price = host.models.terms(name).price;
-    let uses = !prepared.server_tools.is_empty();
-    match limit {
-        Some((whose, limit)) if price.is_none_or(|price| uses && price.server_use.is_none()) => {
-            Err(format!("{whose} may cost {limit}, and the price of `{name}` is not known"))
-        }
-        _ => Ok(model),
-    }
 }
 
 /// Makes the call of a worker that the user makes with the message of that number. `from` is the frame that has called the

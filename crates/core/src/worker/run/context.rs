@@ -218,7 +218,7 @@ impl Talk<'_> {
         older: &OlderTurns,
         limit: u64,
     ) -> Result<Result<Arc<str>, Unsummarised>, Stop> {
-        let prepared = self.prepared;
+        let prepared = &*self.prepared;
         let messages = [Arc::clone(&older.request)];
         let settings = ModelSettings {
             max_tokens: Some(u32::try_from(SUMMARY.min(limit / 8).max(1)).unwrap_or(u32::MAX)),
@@ -244,7 +244,11 @@ impl Talk<'_> {
         let Answered { message, finish, usage } =
             match request::send(prepared, self.call, &request, &mut 0).await {
                 Ok(answered) => answered,
-                Err(Unanswered::TooLong(failure) | Unanswered::Stopped(Stop::Failed(failure))) => {
+                Err(
+                    Unanswered::TooLong(failure)
+                    | Unanswered::Unavailable(failure)
+                    | Unanswered::Stopped(Stop::Failed(failure)),
+                ) => {
                     return why(failure.message);
                 }
                 Err(Unanswered::Stopped(stop)) => return Err(stop),

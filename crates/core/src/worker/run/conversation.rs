@@ -3,7 +3,7 @@
 //! Every message and action of the user is the answer to a question of kind *input*. A conversation is therefore
 //! suspended, resumed and replayed like any other call that waits for the operator.
 
-use super::{Answer as Answered, Forget, Talk, asides, begin, prepared::Prepared};
+use super::{Answer as Answered, Talk, asides, begin, model_switch, prepared::Prepared};
 use crate::{
     call_path::CallPath,
     conversation::Heard,
@@ -76,8 +76,6 @@ pub(super) async fn hold(
     let mut conversation = begin(prepared);
     let mut estimate = Estimate::default();
     let mut number = 0;
-    // The models that were chosen.
-    let mut forget = Vec::new();
     loop {
         prepared.frame = frame.for_answer(call.path, conversation.turn(), driver).await;
         let answer = Talk::new(prepared, call, usage, trail, &mut estimate).answer(&mut conversation).await;
@@ -107,11 +105,7 @@ pub(super) async fn hold(
                     asides::attach(worker, prepared, call, &mut conversation, number, file).await?;
                 }
                 Answer::Model { model } => {
-                    let chosen = asides::choose_model(worker, prepared, call, number, model).await?;
-                    if chosen {
-                        let model = Arc::clone(&prepared.model);
-                        forget.push(Forget { model, run: &call.engine.host().run, path: call.path });
-                    }
+                    model_switch::choose(prepared, call, number, model).await?;
                 }
                 Answer::Run { worker, input } => {
                     let from = call.frame.ruled(frame.session_rules().clone());

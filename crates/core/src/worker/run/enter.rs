@@ -138,6 +138,7 @@ fn show(worker: &Arc<WorkerDefinition>, engine: &Engine, authority: Authority) -
         authority: &authority,
         definitions: &host.definitions,
         kinds: &host.toolsets,
+        client_tools: &host.client_tools,
         policy: None,
         listing: None,
     };
@@ -182,6 +183,7 @@ pub(super) async fn list(
                         authority: frame.authority(),
                         definitions: &host.definitions,
                         kinds: &host.toolsets,
+                        client_tools: &host.client_tools,
                         policy: None,
                         listing: None,
                     };
@@ -271,6 +273,7 @@ async fn make_tools(
             authority: frame.authority(),
             definitions: &host.definitions,
             kinds: &host.toolsets,
+            client_tools: &host.client_tools,
             policy: configuration.policy.clone(),
             listing: frame.listings().get(kind.name()).map(|listing| &**listing),
         };
@@ -281,7 +284,8 @@ async fn make_tools(
         retried(worker, &made)?;
         reserved(worker, &**kind, &made, &host.toolsets)?;
         // What is missing because something outside could not be asked is said in a notice.
-        let incomplete = context.listing.is_some_and(|listing| !listing.notices.is_empty());
+        let incomplete =
+            context.listing.is_some_and(|listing| !listing.notices.is_empty()) || kind.is_of_client();
         let offers = |wanted: &str, f: &Function| match kind.lists() {
             true => Pattern::parse(wanted)
                 .is_ok_and(|pattern| pattern.names_one_of(&[&f.meta.name, &f.meta.tool_name])),

@@ -117,6 +117,7 @@ pub(super) async fn fetch(
                     authority: frame.authority(),
                     definitions: &host.definitions,
                     kinds: &host.toolsets,
+                    client_tools: &host.client_tools,
                     policy: None,
                     listing: None,
                 };

@@ -7,7 +7,8 @@ use super::{
     input::{Input, Placed},
     inserts::{self, Texts},
     judges::judges,
-    prepared::Prepared,
+    model_switch::{self, Chain, settings},
+    prepared::{AskedModel, Prepared},
     server_tools,
     talks::{holds_conversation, is_chat},
 };
@@ -20,7 +21,7 @@ use crate::{
     function::{CompositeCall, Function},
     gate::WithheldTool,
     journal::RecordKind,
-    model::{Capabilities, ModelName, ModelSettings, Part, ToolSpec},
+    model::{Capabilities, ModelName, Part, ToolSpec},
     origin::{self, Origins, Trail},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
@@ -37,17 +38,17 @@ pub(super) async fn prepare(
     trail: &mut Trail,
 ) -> Result<Box<Prepared>, Stop> {
     let host = call.engine.host();
-    let model_name = host.model.of(worker)?;
-    let model =
-        host.models.open(&model_name).map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
-    let can = model.capabilities();
-    let settings = settings(worker, &model_name, host);
+    let chain = model_switch::open(host.model.chain(worker)?, &*host.models);
+    let Chain { names: models, first: mut model, can } =
+        chain.map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
+    let mut model_name = models[0].clone();
+    let mut settings = settings(worker, &model_name, host);
     if let Some(refused) = model.refused_settings(&settings).first() {
         return Err(Stop::failed(FailureKind::Definition, format!("`{}`: {refused}", worker.id)));
     }
     server_tools::check(worker, &worker.server_tools, &*model)?;
     let Entered { frame, handed, attached, input } = enter(worker, call).await?;
-    let terms = host.models.terms(&model_name);
+    let mut terms = host.models.terms(&model_name);
     if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit()) {
         let uses = !worker.server_tools.is_empty();
         if terms.price.is_none_or(|price| uses && price.server_use.is_none()) {
@@ -135,39 +136,56 @@ pub(super) async fn prepare(
             }),
         })
         .await?;
-    let (system, specs, server_tools, ensures, can_read_on, context, first, listens, origin) = match stepped
-        .end
-    {
-        StepEnd::Done(RecordKind::ConversationStarted {
-            system,
-            tools,
-            server_tools,
-            ensures,
-            can_read_on,
-            max_context_tokens,
-            message,
-            listens,
-            origin,
-            ..
-        }) => {
-            (system, tools, server_tools, ensures, can_read_on, max_context_tokens, message, listens, origin)
-        }
-        StepEnd::Done(RecordKind::CallEnded {
-            ending: crate::outcome::Ending::Failure(failure),
-            origins,
-            ..
-        }) => {
-            *trail = trail.clone().begun(origins.greatest(), call.path, &worker.id);
-            return Err(failure.into());
-        }
-        StepEnd::Done(other) => {
-            return Err(Halt::unexpected(call.path, &StepName::Conversation, &other).into());
-        }
-        StepEnd::TimedOut => {
-            let message = format!("`{}` ran out of time before its first turn", worker.id);
-            return Err(Stop::failed(FailureKind::Timeout, message));
-        }
-    };
+    let (started, system, specs, server_tools, ensures, can_read_on, context, first, listens, origin) =
+        match stepped.end {
+            StepEnd::Done(RecordKind::ConversationStarted {
+                model,
+                system,
+                tools,
+                server_tools,
+                ensures,
+                can_read_on,
+                max_context_tokens,
+                message,
+                listens,
+                origin,
+                ..
+            }) => (
+                model,
+                system,
+                tools,
+                server_tools,
+                ensures,
+                can_read_on,
+                max_context_tokens,
+                message,
+                listens,
+                origin,
+            ),
+            StepEnd::Done(RecordKind::CallEnded {
+                ending: crate::outcome::Ending::Failure(failure),
+                origins,
+                ..
+            }) => {
+                *trail = trail.clone().begun(origins.greatest(), call.path, &worker.id);
+                return Err(failure.into());
+            }
+            StepEnd::Done(other) => {
+                return Err(Halt::unexpected(call.path, &StepName::Conversation, &other).into());
+            }
+            StepEnd::TimedOut => {
+                let message = format!("`{}` ran out of time before its first turn", worker.id);
+                return Err(Stop::failed(FailureKind::Timeout, message));
+            }
+        };
+    // Another of the worker's models has begun: a key is there that was not, or is not there any more.
+    if started != model_name && models.contains(&started) {
+        let opened = host.models.open(&started);
+        model = opened.map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
+        settings = model_switch::settings(worker, &started, host);
+        terms = host.models.terms(&started);
+        model_name = started;
+    }
     let frame = frame.after(frame.trail().clone().begun(origin, call.path, &worker.id));
     let functions = match made {
         Some(functions) => functions,
@@ -208,8 +226,11 @@ pub(super) async fn prepare(
         setup,
         system,
         first,
-        model,
+        model: AskedModel::new(model, call),
         model_name,
+        models,
+        switches: 0,
+        worker: Arc::clone(worker),
         settings,
         native_output,
         can_read_on,
@@ -234,11 +255,6 @@ fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limi
         if uses.is_empty() { "" } else { " and for one use" },
     );
     Failure::new(FailureKind::Definition, message)
-}
-
-fn settings(worker: &WorkerDefinition, model: &ModelName, host: &crate::engine::RunContext) -> ModelSettings {
-    let settings = worker.settings_for(model);
-    if worker.locked { settings } else { host.settings_override.over(&settings) }
 }
 
 /// Splits the functions into those that could pass the gate, which a model is shown, and the others, with the reason;
@@ -414,7 +430,15 @@ async fn begin(
     let mut frames = [call.frame, frame].into_iter();
     let attached_of_others = frames
         .any(|frame| call.attachments.iter().any(|given| given.is_of_others(frame.authority(), listed)));
-    let origin = match attached_of_others || texts.has_inserts() || texts.places().iter().any(of_others) {
+    // The client has written the descriptions of its tools, which the model reads before the first message.
+    let described_by_others = call.frame.user() != origin::Origin::Trusted
+        && !host.client_tools.is_empty()
+        && host.toolsets.has_client_tools(worker);
+    let origin = match attached_of_others
+        || described_by_others
+        || texts.has_inserts()
+        || texts.places().iter().any(of_others)
+    {
         true => origin::Origin::Untrusted,
         false => frame.trail().origin(),
     };

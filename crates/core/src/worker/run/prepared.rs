@@ -6,16 +6,18 @@ use super::{
     judges::Judging,
 };
 use crate::{
+    call_path::CallPath,
     conversation::Setup,
+    definition::WorkerDefinition,
     engine::Frame,
     estimate::estimate_text,
-    function::Function,
+    function::{CompositeCall, Function},
     model::{Message, Model, ModelName, ModelSettings, Terms, ToolSpec},
     outcome::End,
     server_tool::ServerTool,
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 /// A worker ready for its first turn.
 pub(super) struct Prepared {
@@ -28,8 +30,14 @@ pub(super) struct Prepared {
     pub(super) setup: Arc<Setup>,
     pub(super) system: Arc<str>,
     pub(super) first: Arc<Message>,
-    pub(super) model: Arc<dyn Model>,
+    /// The model that answers.
+    pub(super) model: AskedModel,
     pub(super) model_name: ModelName,
+    /// The models that may answer, in the order in which they stand in for each other.
+    pub(super) models: Vec<ModelName>,
+    /// The number of times that a model was to stand in for another.
+    pub(super) switches: u32,
+    pub(super) worker: Arc<WorkerDefinition>,
     pub(super) settings: ModelSettings,
     pub(super) native_output: Option<Arc<Value>>,
     pub(super) can_read_on: bool,
@@ -38,6 +46,34 @@ pub(super) struct Prepared {
     pub(super) context: Option<ContextLimit>,
     pub(super) handed: Vec<Handed>,
     pub(super) returned_paths: Vec<String>,
+}
+
+/// A model that is asked by one conversation. The model is informed when the conversation ends or asks another.
+pub(super) struct AskedModel {
+    model: Arc<dyn Model>,
+    run: Arc<str>,
+    path: CallPath,
+}
+
+impl AskedModel {
+    /// Creates the model of a call's conversation.
+    pub(super) fn new(model: Arc<dyn Model>, call: &CompositeCall<'_>) -> Self {
+        Self { model, run: Arc::clone(&call.engine.host().run), path: call.path.clone() }
+    }
+}
+
+impl Deref for AskedModel {
+    type Target = dyn Model;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.model
+    }
+}
+
+impl Drop for AskedModel {
+    fn drop(&mut self) {
+        self.model.forget(&self.run, &self.path);
+    }
 }
 
 impl Prepared {

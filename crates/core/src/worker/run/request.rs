@@ -74,6 +74,8 @@ pub(super) struct Answered {
 pub(super) enum Unanswered {
     /// The provider reports that the request is longer than the model's window.
     TooLong(Failure),
+    /// The model can't be reached, or is refused to the user's key. Another may answer.
+    Unavailable(Failure),
     /// Any other reason.
     Stopped(Stop),
 }
@@ -100,9 +102,10 @@ pub(super) async fn send(
 ) -> Result<Answered, Unanswered> {
     let driver = &*call.engine.host().driver;
     let &Request { purpose, number: turn, tokens, earlier_attempts, .. } = request;
-    for attempt in *next_attempt.. {
+    let first = *next_attempt;
+    for attempt in first.. {
         *next_attempt = attempt + 1;
-        let tried = attempt - earlier_attempts;
+        let tried = attempt - first;
         let of = Attempt { turn, attempt };
         let name = |step| StepName::of_request(purpose, of, step);
         let mut settings = request.settings.clone();
@@ -111,7 +114,7 @@ pub(super) async fn send(
             let by_default =
                 prepared.model.default_output().into_iter().chain(prepared.terms.max_output).min();
             let output = settings.max_tokens.or(by_default).unwrap_or(UNSTATED);
-            let begins = purpose == Purpose::Answer && tried == 0;
+            let begins = purpose == Purpose::Answer && attempt == earlier_attempts;
             let wanted = Wanted {
                 turns: u32::from(begins),
                 request: Some((tokens, output.into())),
@@ -207,7 +210,8 @@ pub(super) async fn send(
                         }
                         Err(mut error) => {
                             error.message = call.engine.host().redact.text(&error.message).into_owned();
-                            RecordKind::ModelFailed { error }
+                            let retries = Some(prepared.setup.limits.request_retries);
+                            RecordKind::ModelFailed { error, retries }
                         }
                     }
                 }),
@@ -228,7 +232,7 @@ pub(super) async fn send(
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
                 return Ok(Answered { message, finish, usage });
             }
-            StepEnd::Done(RecordKind::ModelFailed { error }) => error,
+            StepEnd::Done(RecordKind::ModelFailed { error, .. }) => error,
             StepEnd::Done(other) => {
                 return Err(Halt::unexpected(call.path, &name(RequestStep::Model), &other).into());
             }
@@ -255,6 +259,7 @@ pub(super) async fn send(
             let failure = Failure::new(FailureKind::Model, format!("{}{tries}{asked}", error.message));
             return Err(match error.kind {
                 ModelErrorKind::ContextExceeded => Unanswered::TooLong(failure),
+                _ if error.is_unavailable() => Unanswered::Unavailable(failure),
                 _ => Unanswered::Stopped(failure.into()),
             });
         };

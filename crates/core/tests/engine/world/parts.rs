@@ -39,7 +39,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
             line_offset: 3,
             templates: Arc::new(NoTemplates),
         },
-        model: None,
+        models: Vec::new(),
         compatible_models: Vec::new(),
         settings: ModelSettings::default(),
         inherited: Default::default(),

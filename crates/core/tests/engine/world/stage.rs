@@ -48,15 +48,15 @@ pub(crate) struct Stage {
 }
 
 /// Opens the one model under every name.
-pub(super) struct Stages(pub(super) Arc<Stage>, pub(super) Terms);
+pub(super) struct Stages(pub(super) Arc<Stage>, pub(super) Terms, pub(super) Option<ModelName>);
 
 impl Models for Stages {
     fn open(&self, _: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
         Ok(self.0.clone())
     }
 
-    fn terms(&self, _: &ModelName) -> Terms {
-        self.1
+    fn terms(&self, name: &ModelName) -> Terms {
+        if self.2.as_ref() == Some(name) { Terms::default() } else { self.1 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The requests of AG-UI's clients: `RunAgentInput`.
 
+use super::writing::AT_CLIENT;
 use crate::{
     error::{ApiError, Code},
     faces::conversation::{Conversation, Prompt, Speaker, Words},
@@ -7,12 +8,18 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do::{
     Session,
-    core::{attachment::Attachment, definition::Signature, json, model::Blob, worker::media_type},
+    core::{
+        attachment::Attachment, definition::Signature, json, model::Blob, question::Answer,
+        toolsets::client::ClientTool, worker::media_type,
+    },
     runs::is_run_id,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{fmt, str::FromStr, sync::Arc};
+
+/// Greatest number of tools of a client.
+const MOST_TOOLS: usize = 64;
 
 /// The parameter that takes the state of the client.
 const STATE: &str = "state";
@@ -25,13 +32,23 @@ pub(super) struct Request {
     pub(super) run_id: String,
     messages: Vec<Message>,
     #[serde(default)]
-    tools: Option<Vec<Value>>,
+    tools: Option<Vec<Tool>>,
     #[serde(default)]
     state: Option<Value>,
     #[serde(default)]
     context: Option<Vec<Context>>,
     #[serde(default)]
     resume: Option<Vec<Resume>>,
+}
+
+/// A tool that the client executes itself.
+#[derive(Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    parameters: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -75,8 +92,14 @@ enum Message {
         #[serde(default)]
         content: Option<String>,
     },
-    /// A result of one of the worker's own calls. The run has it already.
-    Tool {},
+    /// The result of a call. The run has those of the worker's own calls already.
+    Tool {
+        #[serde(rename = "toolCallId")]
+        call: String,
+        content: Content,
+        #[serde(default)]
+        error: Option<String>,
+    },
     Reasoning {},
     Activity {},
 }
@@ -113,11 +136,76 @@ impl Request {
         };
         let request: Self = serde_json::from_slice(body).map_err(|error| wrong_body(&error))?;
         json::exact(&String::from_utf8_lossy(body)).map_err(|error| wrong_body(&error))?;
-        let wrong = |why: &str| Err(ApiError::new(Code::BadRequest, why));
-        if request.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-            return wrong("tools: the tools of a worker are its own: send none");
-        }
         Ok(request)
+    }
+
+    /// Returns the tools that the client executes itself.
+    ///
+    /// # Errors
+    /// A tool can't be used, or no worker of the program takes tools of its client.
+    pub(super) fn client_tools(&self, session: &Session) -> Result<Vec<ClientTool>, ApiError> {
+        let wrong = |why: String| ApiError::new(Code::BadRequest, format!("tools{why}"));
+        let given = self.tools.as_deref().unwrap_or_default();
+        if given.len() > MOST_TOOLS {
+            return Err(wrong(format!(": there are {}, and {MOST_TOOLS} are the most", given.len())));
+        }
+        let mut tools: Vec<ClientTool> = Vec::with_capacity(given.len());
+        for (number, Tool { name, description, parameters }) in given.iter().enumerate() {
+            let tool = ClientTool::new(name, description, parameters.clone())
+                .map_err(|why| wrong(format!("[{number}].{why}")))?;
+            if tools.iter().any(|other| other.name == tool.name) {
+                return Err(wrong(format!("[{number}].name: there are two tools `{name}`")));
+            }
+            tools.push(tool);
+        }
+        match tools.is_empty() || session.takes_client_tools() {
+            true => Ok(tools),
+            false => Err(wrong(format!(
+                ": `{}` takes no tools of its client: add `client` to its `toolsets`, or send none",
+                session.entry().id
+            ))),
+        }
+    }
+
+    /// Returns the results of the client's calls, which follow the last message of the worker. There are none if the
+    /// user has said something since.
+    ///
+    /// # Errors
+    /// A result belongs to no call of a run, or two results to one call.
+    pub(super) fn results(&self) -> Result<Vec<ClientResult>, ApiError> {
+        let mut results: Vec<ClientResult> = Vec::new();
+        for (number, message) in self.messages.iter().enumerate().rev() {
+            let (call, content, error) = match message {
+                Message::Tool { call, content, error } => (call, content, error),
+                Message::Reasoning {} | Message::Activity {} => continue,
+                Message::Assistant { .. } => break,
+                Message::User { .. } | Message::Developer { .. } | Message::System { .. } => {
+                    return Ok(Vec::new());
+                }
+            };
+            let run =
+                |id: &str| id.split_once('_').map(|(run, _)| run).filter(|run| is_run_id(run)).map(Arc::from);
+            if run(call).is_some() {
+                continue;
+            }
+            let Some(run) = call.strip_prefix(AT_CLIENT).and_then(run) else {
+                let why = format!("messages[{number}].toolCallId: there is no call `{call}`");
+                return Err(ApiError::new(Code::NotFound, why));
+            };
+            if results.iter().any(|other| other.call == *call) {
+                return Err(wrong(number, &format!("the call `{call}` has two results")));
+            }
+            if results.iter().any(|other| other.run != run) {
+                return Err(wrong(number, "its call is one of another run than that of the other results"));
+            }
+            let answer = match error {
+                Some(error) => Answer::Decline { reason: Some(error.clone()) },
+                None => Answer::Give { value: Arc::new(content.text(number)?.into()) },
+            };
+            results.push(ClientResult { run, call: call.clone(), answer });
+        }
+        results.reverse();
+        Ok(results)
     }
 
     /// Reads the round of a chat that contains the worker's last message from the ID of that message.
@@ -199,7 +287,7 @@ impl Request {
                 Message::User { content } => content.words(number)?,
                 Message::Assistant { content: Some(text), .. } => said(Speaker::Worker, text),
                 Message::Assistant { content: None, .. }
-                | Message::Tool {}
+                | Message::Tool { .. }
                 | Message::Reasoning {}
                 | Message::Activity {} => continue,
             });
@@ -240,7 +328,29 @@ impl FromStr for SaidIn {
     }
 }
 
+/// The result of a call that the client has executed.
+pub(super) struct ClientResult {
+    pub(super) run: Arc<str>,
+    /// The ID of the call.
+    pub(super) call: String,
+    pub(super) answer: Answer,
+}
+
 impl Content {
+    /// Returns the content of a result.
+    fn text(&self, number: usize) -> Result<String, ApiError> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text.clone()),
+            Self::Parts(parts) => parts,
+        };
+        let mut texts = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Part::Text { text } = part else { return Err(wrong(number, "a result must be text")) };
+            texts.push(&**text);
+        }
+        Ok(texts.join("\n"))
+    }
+
     fn words(self, number: usize) -> Result<Words, ApiError> {
         let mut words = Words { speaker: Speaker::User, text: String::new(), files: Vec::new() };
         let parts = match self {

@@ -5,14 +5,14 @@ use crate::{
     error::ApiError,
     faces::{
         answering::Shown,
-        round::{Called, Piece, Settled},
+        round::{AtClient, Called, Piece, Settled},
         stream::Writer,
     },
     views::{QuestionView, State},
 };
 use axum::response::sse::Event;
 use llm_do::{
-    core::{call_path::CallPath, model::Usage, question::Question},
+    core::{call_path::CallPath, model::Usage, question::Question, toolsets::client::name_at_client},
     output_text, question_text,
 };
 use serde_json::{Value, json};
@@ -30,6 +30,9 @@ pub(super) struct Writing {
     messages: usize,
 }
 
+/// The beginning of the IDs of calls that the client executes.
+pub(super) const AT_CLIENT: &str = "client_";
+
 fn event(kind: &str, mut fields: Value) -> Event {
     fields["type"] = kind.into();
     Event::default().data(fields.to_string())
@@ -38,6 +41,11 @@ fn event(kind: &str, mut fields: Value) -> Event {
 /// Returns the ID of a call. The round that begins the call and the one that ends it use the same ID.
 fn call_id(run: &str, path: &CallPath) -> String {
     format!("{run}_{}", path.as_str().replace('/', "-"))
+}
+
+/// Returns the ID of a call that the client executes. The message with the result has it.
+pub(super) fn client_call_id(run: &str, path: &CallPath) -> String {
+    format!("{AT_CLIENT}{}", call_id(run, path))
 }
 
 impl Writing {
@@ -52,7 +60,7 @@ impl Writing {
 
     fn begin_call(id: &str, function: &str, input: &Value) -> [Event; 3] {
         [
-            event("TOOL_CALL_START", json!({"toolCallId": id, "toolCallName": function})),
+            event("TOOL_CALL_START", json!({"toolCallId": id, "toolCallName": name_at_client(function)})),
             event("TOOL_CALL_ARGS", json!({"toolCallId": id, "delta": input.to_string()})),
             event("TOOL_CALL_END", json!({"toolCallId": id})),
         ]
@@ -61,7 +69,11 @@ impl Writing {
     fn called(&mut self, called: &Called) -> Vec<Event> {
         let id = call_id(&self.round.run, &called.open.path);
         let mut events: Vec<Event> = self.end_message().into_iter().collect();
-        if !called.open.began_before {
+        if called.open.at_client.is_asked() {
+            // The client has the call, and has made its result.
+            return events;
+        }
+        if !called.open.began_before || called.open.at_client == AtClient::NotAsked {
             events.extend(Self::begin_call(&id, &called.open.function, &called.open.input));
         }
         let content = match &called.result {
@@ -123,12 +135,29 @@ impl Writer for Writing {
     fn end(&mut self, settled: Settled) -> Vec<Event> {
         let mut events: Vec<Event> = self.end_message().into_iter().collect();
         if !settled.questions.is_empty() {
-            for open in settled.open.iter().filter(|open| !open.began_before) {
+            let own = settled.open.iter().filter(|open| open.at_client == AtClient::No && !open.began_before);
+            for open in own {
                 let id = call_id(&self.round.run, &open.path);
                 events.extend(Self::begin_call(&id, &open.function, &open.input));
             }
-            let interrupts: Vec<Value> =
-                settled.questions.iter().map(|question| interrupt(&settled, question)).collect();
+            for open in settled.at_client.iter().filter(|open| open.at_client == AtClient::Asked) {
+                let id = client_call_id(&self.round.run, &open.path);
+                events.extend(Self::begin_call(&id, &open.function, &open.input));
+            }
+            let is_at_client = |question: &&QuestionView| {
+                settled.at_client.iter().any(|open| open.path == question.waiting.id.call)
+            };
+            let interrupts: Vec<Value> = settled
+                .questions
+                .iter()
+                .filter(|question| !is_at_client(question))
+                .map(|question| interrupt(&settled, question))
+                .collect();
+            if interrupts.is_empty() {
+                // The protocol has no outcome of its own for calls of the client: the next request has the results.
+                events.push(self.finished(json!({"type": "success"}), &settled));
+                return events;
+            }
             events.push(self.finished(json!({"type": "interrupt", "interrupts": interrupts}), &settled));
             return events;
         }
@@ -198,7 +227,8 @@ fn interrupt(settled: &Settled, question: &QuestionView) -> Value {
         "metadata": {"run": run, "question": waiting},
     });
     // The question can be one of a call below.
-    if let Some(open) = settled.open.iter().find(|open| waiting.id.call.is_within(&open.path)) {
+    let mut told = settled.open.iter().filter(|open| open.at_client == AtClient::No);
+    if let Some(open) = told.find(|open| waiting.id.call.is_within(&open.path)) {
         fields["toolCallId"] = call_id(run, &open.path).into();
     }
     fields

@@ -1,4 +1,4 @@
-//! Progress notifications from the calls and model requests of a run.
+//! Progress notifications from the calls, model requests and notes of a run.
 
 use llm_do::{
     program::visible,
@@ -16,8 +16,10 @@ use tokio::sync::watch;
 const PACE: Duration = Duration::from_millis(100);
 /// Most characters of the name of a function in a message.
 const LONGEST_NAME: usize = 80;
+/// Most characters of a note of code in a message.
+const LONGEST_NOTE: usize = 400;
 
-/// A notification of what has begun: calls and model requests. Their number only grows.
+/// A notification of what has begun: calls, model requests and notes of code. Their number only grows.
 fn notification(run: &RunView, token: ProgressToken) -> ProgressNotificationParam {
     let (begun, latest) = run.activities();
     // A run has far fewer steps than a double can count.
@@ -28,12 +30,15 @@ fn notification(run: &RunView, token: ProgressToken) -> ProgressNotificationPara
             let name = visible::start(function, LONGEST_NAME);
             param.with_message(format!("calls {}", visible::line(&name)))
         }
+        Some(Latest::Note(text)) => {
+            param.with_message(visible::line(&visible::start(text, LONGEST_NOTE)).into_owned())
+        }
         Some(Latest::Model(turn)) => param.with_message(format!("model, turn {}", turn + 1)),
     }
 }
 
 /// Does some work, and reports the progress of a run to a client meanwhile. Each notification is sent before the work
-/// continues, so that none follows the result.
+/// continues, so that none follows the result. What began last is always reported.
 pub(super) async fn reporting<T>(
     mut progress: watch::Receiver<RunView>,
     token: Option<ProgressToken>,
@@ -42,6 +47,8 @@ pub(super) async fn reporting<T>(
 ) -> T {
     let Some(token) = token else { return work.await };
     let mut work = pin!(work);
+    // A client that has gone hears nothing, and its request ends by itself.
+    let notify = async |run: RunView| drop(peer.notify_progress(notification(&run, token.clone())).await);
     loop {
         tokio::select! {
             biased;
@@ -49,15 +56,20 @@ pub(super) async fn reporting<T>(
                 if changed.is_err() {
                     return work.await;
                 }
-                let notification = notification(&progress.borrow_and_update(), token.clone());
-                // A client that has gone hears nothing, and its request ends by itself.
-                let _ = peer.notify_progress(notification).await;
+                let run = progress.borrow_and_update().clone();
+                notify(run).await;
             }
             done = &mut work => return done,
         }
         tokio::select! {
             biased;
-            done = &mut work => return done,
+            done = &mut work => {
+                if progress.has_changed().unwrap_or(false) {
+                    let run = progress.borrow_and_update().clone();
+                    notify(run).await;
+                }
+                return done;
+            }
             () = tokio::time::sleep(PACE) => {}
         }
     }

@@ -216,10 +216,10 @@ impl Completion {
                 // The call has the output.
                 Next::Piece(Piece::Text { .. }) if self.forced.is_some() => {}
                 Next::Piece(Piece::Text { turn, text }) => {
-                    self.turn = Some(turn);
-                    turns.entry(turn).or_default().push_str(&text);
+                    self.turn = Some(turn.turn);
+                    turns.entry(turn.turn).or_default().push_str(&text);
                 }
-                Next::Piece(Piece::Void { turn }) => drop(turns.remove(&turn)),
+                Next::Piece(Piece::Void { turn }) => drop(turns.remove(&turn.turn)),
                 Next::Piece(_) => {}
                 Next::Settled(settled) => break settled,
             }
@@ -294,7 +294,7 @@ impl Writer for Completion {
     fn piece(&mut self, piece: Piece) -> Vec<Event> {
         match piece {
             Piece::Text { .. } if self.forced.is_some() => Vec::new(),
-            Piece::Text { turn, text } => vec![self.text(turn, &text)],
+            Piece::Text { turn, text } => vec![self.text(turn.turn, &text)],
             // What was sent stays: the text of the next attempt is a paragraph of its own.
             Piece::Void { .. } => vec![self.chunk(json!({"content": "\n\n"}), None)],
             Piece::Said { .. } | Piece::Called(_) => Vec::new(),

@@ -82,7 +82,7 @@ fn requests_that_are_none_start_nothing() {
         (
             json!({"threadId": "t", "runId": "r", "messages": hello, "tools": [{"name": "f", "description": "f"}]}),
             400,
-            "tools",
+            "add `client` to its `toolsets`",
         ),
         (
             json!({"threadId": "t", "runId": "r", "messages": hello, "state": {"a": 1}}),

@@ -18,7 +18,10 @@ use crate::{
     views::QuestionView,
 };
 use axum::response::sse::Event;
-use llm_do::{core::question::Question, output_text};
+use llm_do::{
+    core::{question::Question, step_name::Attempt},
+    output_text,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -31,29 +34,28 @@ const SETTLE: &str = "settle";
 pub(super) struct Items {
     run: Arc<str>,
     list: Vec<Value>,
-    /// The message that is being written: the turn and its text.
-    open: Option<(u32, String)>,
-    /// The number of void messages, which makes the IDs of later ones unique.
-    void: u32,
+    /// The message that is being written: the request that it answers, and its text.
+    open: Option<(Attempt, String)>,
 }
 
 impl Items {
     pub(super) fn new(id: &ResponseId) -> Self {
-        Self { run: Arc::clone(&id.run), list: Vec::new(), open: None, void: 0 }
+        Self { run: Arc::clone(&id.run), list: Vec::new(), open: None }
     }
 
     pub(super) fn list(&self) -> Vec<Value> {
         self.list.clone()
     }
 
-    fn message_id(&self, turn: u32) -> String {
-        match self.void {
+    /// The ID of a message names the request that it answers, so that it is the same in a stream and afterwards.
+    fn message_id(&self, Attempt { turn, attempt }: Attempt) -> String {
+        match attempt {
             0 => format!("msg_{}_{turn}", self.run),
-            void => format!("msg_{}_{turn}_{void}", self.run),
+            attempt => format!("msg_{}_{turn}_{attempt}", self.run),
         }
     }
 
-    fn message(&self, turn: u32, content: &[Value], status: &str) -> Value {
+    fn message(&self, turn: Attempt, content: &[Value], status: &str) -> Value {
         json!({
             "id": self.message_id(turn),
             "type": "message",
@@ -168,7 +170,7 @@ impl Writing {
     }
 
     /// Begins a message.
-    fn begin_message(&mut self, turn: u32) -> Vec<Event> {
+    fn begin_message(&mut self, turn: Attempt) -> Vec<Event> {
         let (id, index) = (self.items.message_id(turn), self.index());
         let item = self.items.message(turn, &[], "in_progress");
         vec![
@@ -273,11 +275,7 @@ impl Writer for Writing {
                 self.items.piece(Piece::Text { turn, text });
                 events
             }
-            Piece::Void { .. } => {
-                let events = self.end_message("incomplete");
-                self.items.void += 1;
-                events
-            }
+            Piece::Void { .. } => self.end_message("incomplete"),
             Piece::Said { .. } => self.end_message("completed"),
             Piece::Called(called) => self.called(&called),
         }

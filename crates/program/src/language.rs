@@ -1,0 +1,25 @@
+//! The language of definition files, for editors: completion, hover, navigation, outline.
+//!
+//! All functions take the text of one file as it is being edited, valid or not, and positions in bytes. [`Symbols`] are
+//! those of the program as of its last check. The language server (`llm-do-lsp`) converts the results to its protocol.
+
+mod complete;
+mod cursor;
+mod file_kind;
+mod format;
+mod hover;
+pub mod jinja;
+mod navigate;
+mod outline;
+mod symbols;
+mod tokens;
+
+pub use complete::{Candidate, CandidateKind, complete};
+pub use cursor::{Cursor, Step, cursor};
+pub use file_kind::FileKind;
+pub use format::format;
+pub use hover::{Hint, Hover, hints, hover};
+pub use navigate::{Named, Renamed, Target, definition, named, references, rename};
+pub use outline::{Fold, Item, ItemKind, folds, outline};
+pub use symbols::{Symbols, Worker};
+pub use tokens::{Token, TokenKind, tokens};
