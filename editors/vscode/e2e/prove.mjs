@@ -112,22 +112,21 @@ try {
     await until("another server", () => served().length > before.length);
     await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor();
   });
-  await step("an unknown key is a finding, and the fix removes it", async (page) => {
+  await step("a wrong value is a finding, and the fix corrects it", async (page) => {
     await lines(page).locator(".view-line").nth(1).click();
     await page.keyboard.press("Home");
-    await page.keyboard.type("modle: x");
+    await page.keyboard.type("locked: yes");
     await page.keyboard.press("Escape");
     await page.keyboard.press("Enter");
     await page.keyboard.press("ArrowUp");
     await page.locator(".squiggly-error").first().waitFor();
     await page.locator('.statusbar-item[id="status.problems"]', { hasText: "1" }).waitFor();
-    await page.keyboard.press("Home");
+    await page.keyboard.press("End");
     await page.keyboard.press("Control+.");
-    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "model" }).first();
+    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "write `true`" }).first();
     await fix.waitFor();
     await fix.click();
-    await until("the fix", async () => /^model: x$/m.test(await shown(page)));
-    await page.keyboard.press("Control+Z");
+    await until("the fix", async () => /^locked: true$/m.test(await shown(page)));
     await page.keyboard.press("Home");
     await page.keyboard.press("Shift+ArrowDown");
     await page.keyboard.press("Delete");
