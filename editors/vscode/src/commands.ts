@@ -11,6 +11,8 @@ export interface Runner {
   runCases(worker: vscode.Uri): Promise<boolean>;
 }
 export interface Prompts {
+  /** The worker of the panel, if the panel has the focus. */
+  readonly focused: vscode.Uri | undefined;
   show(worker: vscode.Uri): Promise<void>;
 }
 
@@ -18,7 +20,7 @@ export function registerCommands(context: vscode.ExtensionContext, host: Host, t
   const on = (name: string, what: string, work: (program: string, worker: vscode.Uri, id: string | undefined) => Promise<void>): void => {
     const command = async (given?: unknown, worker?: unknown): Promise<void> => {
       if (!(await host.isTrusted(what))) return;
-      const uri = await chosen(given);
+      const uri = await chosen(given, prompts.focused);
       if (uri === undefined) return;
       const program = await host.program();
       if (program === undefined) return;
@@ -67,10 +69,11 @@ const named = (worker: vscode.Uri, id: string | undefined): string[] => {
 };
 const title = (worker: vscode.Uri, id: string | undefined): string => id ?? basename(worker.fsPath);
 
-/** A lens names the file, a menu passes it, and the palette means the editor. */
-async function chosen(given: unknown): Promise<vscode.Uri | undefined> {
+/** A lens names the file, a menu passes it, and the palette means the editor or the panel. */
+async function chosen(given: unknown, focused: vscode.Uri | undefined): Promise<vscode.Uri | undefined> {
   if (typeof given === "string") return vscode.Uri.parse(given, true);
   if (given instanceof vscode.Uri) return given;
+  if (focused !== undefined) return focused;
   const open = vscode.window.activeTextEditor?.document;
   if (open?.uri.scheme === "file" && ["worker", "llm-do-yaml"].includes(open.languageId)) return open.uri;
   const workers = await vscode.workspace.findFiles("**/*.worker", "**/{node_modules,.venv,target,.git,.llm-do}/**", 500);

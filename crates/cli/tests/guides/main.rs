@@ -47,6 +47,7 @@ pages! {
     editors: "docs/guides/editors.md";
     first_program: "docs/guides/first-program.md" ["key": 1];
     installing: "docs/guides/installing.md" ["build": 7];
+    language_server: "docs/guides/language-server.md";
     libraries: "docs/guides/libraries.md" ["network": 1];
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
     many_inputs: "docs/guides/many-inputs.md";
@@ -54,6 +55,7 @@ pages! {
     mcp: "docs/guides/mcp.md" ["browser": 1, "network": 5, "product": 1];
     migrating: "docs/guides/migrating.md";
     models: "docs/guides/models.md";
+    neovim: "docs/guides/neovim.md";
     openai_clients: "docs/guides/openai-clients.md";
     projects: "docs/guides/projects.md";
     python_client: "docs/guides/python-client.md";
@@ -67,7 +69,7 @@ pages! {
     triggers: "docs/guides/triggers.md";
     typescript_client: "docs/guides/typescript-client.md";
     untrusted_content: "docs/guides/untrusted-content.md";
-    vscode: "docs/guides/vscode.md" ["product": 1];
+    vscode: "docs/guides/vscode.md" ["product": 2];
     web_app: "docs/guides/web-app.md";
     zed: "docs/guides/zed.md";
 }

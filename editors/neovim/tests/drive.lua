@@ -1,0 +1,82 @@
+-- Run by tests/run inside Neovim.
+local project = vim.env.LLM_DO_PROJECT_OF_TEST
+local cmd = vim.split(vim.env.LLM_DO_SERVER_OF_TEST, "\n")
+local passed, failed = 0, 0
+
+local function test(name, work)
+  local ok, problem = pcall(work)
+  if ok then
+    passed = passed + 1
+  else
+    failed = failed + 1
+  end
+  io.write((ok and "ok    " or "FAIL  ") .. name .. (ok and "" or "\n      " .. tostring(problem)) .. "\n")
+end
+local function same(got, wanted)
+  assert(vim.deep_equal(got, wanted), "got " .. vim.inspect(got) .. ", not " .. vim.inspect(wanted))
+end
+--- The names of the syntax items at the first place of a text, from outside to inside.
+local function syntax_at(text)
+  local line, column = unpack(vim.fn.searchpos("\\V" .. text, "nw"))
+  assert(line > 0, "the buffer lacks " .. text)
+  return vim.tbl_map(function(id)
+    return vim.fn.synIDattr(id, "name")
+  end, vim.fn.synstack(line, column))
+end
+local function has(list, name)
+  assert(vim.tbl_contains(list, name), name .. " is not in " .. vim.inspect(list))
+end
+local function lacks(list, name)
+  assert(not vim.tbl_contains(list, name), name .. " is in " .. vim.inspect(list))
+end
+
+vim.cmd("filetype plugin on | syntax on")
+local llm_do = require("llm-do")
+llm_do.setup({ cmd = cmd, trusted = false })
+vim.cmd("edit " .. project .. "/main.worker")
+local buffer = vim.api.nvim_get_current_buf()
+
+test("a worker file has its type", function()
+  same(vim.bo.filetype, "worker")
+end)
+test("front matter, Markdown and Jinja are told apart", function()
+  has(syntax_at("description"), "workerFrontMatter")
+  lacks(syntax_at("{{ text"), "workerOutput")
+  has(syntax_at("Head"), "markdownH1")
+  has(syntax_at("name |"), "workerVariable")
+  has(syntax_at("upper"), "workerFilter")
+  has(syntax_at("note"), "workerComment")
+  has(syntax_at("if name"), "workerKeyword")
+  same(syntax_at("sure"), {})
+end)
+test("files of a program are known, others are not", function()
+  for path, known in pairs({ ["/a/main.worker"] = true, ["/a/llm-do.yaml"] = true, ["/a/b.cases.yaml"] = true, ["/a/workers/b/c.yml"] = true, ["/a/b.yaml"] = false, ["/a/worker"] = false }) do
+    same({ path, llm_do.is_known(path) }, { path, known })
+  end
+  same(llm_do.root(project .. "/workers/deep/a.worker"), project)
+end)
+test("the server finds a wrong value, and forgets it when it is gone", function()
+  assert(vim.wait(60000, function()
+    return #vim.diagnostic.get(buffer) > 0
+  end, 50), "no finding came")
+  local finding = vim.tbl_filter(function(one)
+    return one.message:find("locked", 1, true) ~= nil
+  end, vim.diagnostic.get(buffer))[1]
+  assert(finding, vim.inspect(vim.diagnostic.get(buffer)))
+  same({ finding.lnum, finding.col }, { 2, 8 })
+  vim.api.nvim_buf_set_lines(buffer, 2, 3, false, {})
+  assert(vim.wait(60000, function()
+    return vim.tbl_isempty(vim.tbl_filter(function(one)
+      return one.message:find("locked", 1, true) ~= nil
+    end, vim.diagnostic.get(buffer)))
+  end, 50), "the finding stayed")
+end)
+test("files of one program share a server", function()
+  vim.cmd("edit! " .. project .. "/main.cases.yaml")
+  same(#vim.lsp.get_active_clients(), 1)
+  same(#vim.lsp.buf_get_clients(), 1)
+end)
+
+io.write(string.format("%d passed, %d failed\n", passed, failed))
+vim.lsp.stop_client(vim.lsp.get_active_clients(), true)
+vim.cmd(failed == 0 and "qall!" or "cquit")
