@@ -193,7 +193,7 @@ fn limits(limits: &CaseLimits, run: &Finished<'_>, failures: &mut Vec<String>) {
         match usage.cost_usd {
             Some(cost) if cost > most => failures.push(format!("limits: it cost {cost}, at most {most}")),
             None if tokens > 0 && !is_free(run.records) => {
-                failures.push("limits: the cost of its model is not known".into())
+                failures.push("limits: the cost of its model is not known".into());
             }
             _ => {}
         }
