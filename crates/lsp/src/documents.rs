@@ -80,7 +80,7 @@ fn apply(
     for change in changes {
         match change {
             TextDocumentContentChangeEvent::TextDocumentContentChangeWholeDocument(whole) => {
-                text = Some(whole.text)
+                text = Some(whole.text);
             }
             TextDocumentContentChangeEvent::TextDocumentContentChangePartial(part) => {
                 let Some(text) = &mut text else {
