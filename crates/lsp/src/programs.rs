@@ -4,8 +4,8 @@ use crate::{Client, Host, documents::Documents};
 use llm_do::{
     Settings,
     host::{
-        Editing,
-        program::{Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS},
+        Editing, read_regular,
+        program::{source::LARGEST_DEFINITION, Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS},
     },
 };
 use std::{
@@ -206,7 +206,7 @@ impl Programs {
 fn is_worker(path: &Path, documents: &Documents) -> bool {
     let text = match documents.get(path) {
         Some(document) => Some(document.text.to_string()),
-        None => fs::read_to_string(path).ok(),
+        None => read_regular(path, LARGEST_DEFINITION).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
     };
     text.is_some_and(|text| text.lines().any(|line| line.starts_with("instructions:")))
 }
