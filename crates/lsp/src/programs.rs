@@ -4,8 +4,12 @@ use crate::{Client, Host, documents::Documents};
 use llm_do::{
     Settings,
     host::{
-        Editing, read_regular,
-        program::{source::LARGEST_DEFINITION, Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS},
+        Editing,
+        program::{
+            Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS,
+            source::LARGEST_DEFINITION,
+        },
+        read_regular,
     },
 };
 use std::{
