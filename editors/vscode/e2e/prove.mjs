@@ -21,6 +21,8 @@ const standIn = fileURLToPath(new URL("stand-in.mjs", import.meta.url));
 const home = mkdtempSync(join(tmpdir(), "llm-do-editors-"));
 const workspace = join(home, "workspace");
 const log = join(home, "initialized");
+/** The process of each language server that was started. */
+const servers = join(home, "servers");
 
 const hasServer = spawnSync(given.program, ["lsp", "--help"]).status === 0;
 mkdirSync(workspace);
@@ -32,8 +34,8 @@ cpSync(join(workspace, "greeter.recorded/ada.1.jsonl"), join(workspace, "greeter
 writeFileSync(join(home, "script.yaml"), "answers:\n- text: Good morning from the script\n");
 // The program, with a record of how its language server begins.
 const program = join(home, "llm-do");
-const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}"`;
-writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; ${server}; fi\nexec "${given.program}" "$@"\n`);
+const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}" "$@"`;
+writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; echo $$ >>"${servers}"; ${server}; fi\nexec "${given.program}" "$@"\n`);
 chmodSync(program, 0o755);
 
 let passed = 0;
@@ -103,22 +105,28 @@ try {
     await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor({ timeout: 60_000 });
     if (!hasServer) assert.match(readFileSync(log, "utf8"), /"trusted":true/);
   });
-  await step("an unknown key is a finding, and the fix removes it", async (page) => {
+  await step("a server that was killed is started again", async (page) => {
+    const served = () => readFileSync(servers, "utf8").trim().split("\n").map(Number);
+    const before = served();
+    process.kill(before.at(-1), "SIGKILL");
+    await until("another server", () => served().length > before.length);
+    await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor();
+  });
+  await step("a wrong value is a finding, and the fix corrects it", async (page) => {
     await lines(page).locator(".view-line").nth(1).click();
     await page.keyboard.press("Home");
-    await page.keyboard.type("modle: x");
+    await page.keyboard.type("locked: yes");
     await page.keyboard.press("Escape");
     await page.keyboard.press("Enter");
     await page.keyboard.press("ArrowUp");
     await page.locator(".squiggly-error").first().waitFor();
     await page.locator('.statusbar-item[id="status.problems"]', { hasText: "1" }).waitFor();
-    await page.keyboard.press("Home");
+    await page.keyboard.press("End");
     await page.keyboard.press("Control+.");
-    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "model" }).first();
+    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "write `true`" }).first();
     await fix.waitFor();
     await fix.click();
-    await until("the fix", async () => /^model: x$/m.test(await shown(page)));
-    await page.keyboard.press("Control+Z");
+    await until("the fix", async () => /^locked: true$/m.test(await shown(page)));
     await page.keyboard.press("Home");
     await page.keyboard.press("Shift+ArrowDown");
     await page.keyboard.press("Delete");
