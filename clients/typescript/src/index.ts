@@ -21,4 +21,14 @@ export { load, type LoadOptions, type Program, type Workers } from "./program.js
 export { type Answer, type Operator, Question } from "./question.js";
 export type { Event, Json, Result, Run, Usage } from "./result.js";
 export { Events, Stream } from "./stream.js";
+export {
+  type ApprovalContext,
+  CallError,
+  type NamedTool,
+  Retry,
+  type Sandbox,
+  tool,
+  type ToolContext,
+  type ToolOptions,
+} from "./tools.js";
 export { type Tool, type CallOptions, type MapOptions, Worker, type WorkerOptions } from "./worker.js";

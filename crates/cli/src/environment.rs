@@ -86,9 +86,13 @@ pub(crate) const LLM_DO_PYTHON: Variable = Variable {
     name: "LLM_DO_PYTHON",
     about: "The Python interpreter for tools: a path, or a name on the `PATH`. Default: the project's `.venv`, then `python3`.",
 };
+pub(crate) const LLM_DO_NODE: Variable = Variable {
+    name: "LLM_DO_NODE",
+    about: "The Node for tools in TypeScript, 22.18 or newer: a path, or a name on the `PATH`. Default: the first `node` on the `PATH` that is no file of the project.",
+};
 pub(crate) const PATH: Variable = Variable {
     name: "PATH",
-    about: "Folders in which llm-do looks for `python3`, `uv`, `git` and `secret-tool`.",
+    about: "Folders in which llm-do looks for `python3`, `node`, `uv`, `git` and `secret-tool`.",
 };
 pub(crate) const PYTHON_MANAGERS: Variable = Variable {
     name: "PYENV_VERSION, ASDF_PYTHON_VERSION, MISE_PYTHON_VERSION",
@@ -197,7 +201,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
     Section {
         heading: "Python and other programs",
-        variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS, PYTHON_FOLDERS, UV, INSTALLERS],
+        variables: &[LLM_DO_PYTHON, LLM_DO_NODE, PATH, PYTHON_MANAGERS, PYTHON_FOLDERS, UV, INSTALLERS],
         see: "[Interpreters and packages](../guides/python-tools.md#interpreters-and-packages) has the order of the search.",
     },
     Section {

@@ -10,6 +10,7 @@ pub use served::WithServed;
 
 use crate::{
     authority::{Authority, Extent, Mount, Network, Place},
+    client_tool::ClientTool,
     code::CodeEntry,
     definition::{Definitions, WorkerDefinition},
     function::Function,
@@ -21,7 +22,6 @@ use crate::{
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
     template::{Insert, TemplateName},
-    toolsets::client::ClientTool,
     vfs::FileSystem,
 };
 use serde_json::Value;
@@ -337,9 +337,9 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> Result<Arc<WorkerDefinition>, String> {
         Err(format!("the toolset `{}` generates no workers, and so not `{name}`", self.name()))
     }
-    /// The runtime of its tools, for the start record. `None` if the kind starts no processes, or can't.
-    fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
-        Box::pin(async { None })
+    /// The runtimes of the tools of these workers, for the start record. Empty if the kind starts no processes, or can't.
+    fn runtimes<'a>(&'a self, _workers: &'a [Arc<WorkerDefinition>]) -> BoxFuture<'a, Vec<Runtime>> {
+        Box::pin(async { Vec::new() })
     }
     /// The run with that ID has ended: asks its processes to end, without waiting. Called for every kind before the
     /// first [`ToolsetKind::ended`], which waits.

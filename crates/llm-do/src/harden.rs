@@ -15,7 +15,7 @@ use llm_do_core::{
     model::{Model, ModelError, ModelErrorKind, ModelName, Models},
     origin::{Origin, Origins},
     schema::Schema,
-    worker::{CodeEntry, CodeModule, CodePackage, Signature, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, Language, Signature, WorkerDefinition},
 };
 use llm_do_records::{Compare, Hardened, Tried, Verdict};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Runs a function of the program in the place of `settings`' entry, a worker, on the inputs of the cases. It runs in the
 /// confinement of any Python tool, and beyond that it can change nothing and has neither network nor models.
 ///
-/// `with` is `FILE.py:FUNCTION`, the file relative to the current directory or to the program's root.
+/// `with` is `FILE:FUNCTION`, the file relative to the current directory or to the program's root.
 ///
 /// # Errors
 /// The program can't be loaded, or there is no such function.
@@ -141,8 +141,9 @@ pub async fn ask_function(
 fn in_place_of(session: &Session, with: &str, here: &std::path::Path) -> Result<WorkerDefinition, Problem> {
     let entry = session.entry();
     let refuse = |message: String| Problem::Preview(Failure::new(FailureKind::Definition, message));
-    let Some((file, function)) = with.rsplit_once(':').filter(|(file, _)| file.ends_with(".py")) else {
-        return Err(refuse(format!("`{with}` is not FILE.py:FUNCTION")));
+    let Some((file, function)) = with.rsplit_once(':').filter(|(file, _)| Language::of_file(file).is_some())
+    else {
+        return Err(refuse(format!("`{with}` is not FILE:FUNCTION, such as tools.py:main or tools.ts:main")));
     };
     let root = session.program().root().clone();
     let found = [here.join(file), std::path::Path::new(root.as_str()).join(file)]

@@ -59,5 +59,5 @@ pub(crate) fn reading(mut kinds: ToolsetRegistry, home: &Path) -> ToolsetRegistr
 /// Returns the runtimes that run the tools of these workers. A runtime that can't run is reported when a tool needs it.
 pub(crate) fn runtimes(kinds: &ToolsetRegistry, workers: &[Arc<WorkerDefinition>]) -> Vec<Runtime> {
     let used = kinds.kinds().filter(|kind| workers.iter().any(|worker| kind.starts_processes(worker)));
-    used.filter_map(|kind| wait(kind.runtime()).ok()?).collect()
+    used.flat_map(|kind| wait(kind.runtimes(workers)).unwrap_or_default()).collect()
 }

@@ -3,7 +3,7 @@
 use crate::settings::Environment;
 use llm_do_core::{
     authority::Place,
-    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel},
+    worker::{CodeEntry, CodeModule, CodePackage, Language, ToolLevel},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, HiddenCode, ModuleTools};
 use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted, code_sha256};
@@ -64,10 +64,39 @@ struct Reader(Arc<Python>);
 
 impl CodeReader for Reader {
     fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools> {
+        let parts = level.parts();
+        let mut read: Vec<(Language, _)> = parts
+            .iter()
+            .map(|(language, part)| (*language, self.part(*language, part).into_iter()))
+            .collect();
+        let modules = level.modules.iter().map(|module| {
+            let language = module.module.language();
+            read.iter_mut().find(|(other, _)| *other == language)?.1.next()
+        });
+        modules.map(Option::unwrap_or_default).collect()
+    }
+
+    fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
+        let package = Arc::new(package.clone());
+        let schema = wait(self.0.schema(&package, module, class));
+        schema
+            .map_err(|error| problem(CodeProblemKind::Interpreter, error))?
+            .map_err(|error| problem(CodeProblemKind::Other, error.to_string()))
+    }
+
+    fn sha256(&self, levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
+        code_sha256(levels, entry)
+    }
+}
+
+impl Reader {
+    /// Returns the tools of the modules of a part of a level, which are all in one language.
+    fn part(&self, language: Language, level: &ToolLevel) -> Vec<ModuleTools> {
         let described = wait(async {
-            let interpreter = self.0.interpreter().await.map_err(|error| (true, error.to_string()))?;
-            let described = self.0.describe(level).await.map_err(|error| (false, error.to_string()))?;
-            Ok((interpreter, described))
+            let interpreter = self.0.interpreter(language).await;
+            let interpreter = interpreter.map_err(|error| (true, error.to_string()))?;
+            let described = self.0.describe(language, level).await;
+            Ok((interpreter, described.map_err(|error| (false, error.to_string()))?))
         });
         let (interpreter, described) = match described.unwrap_or_else(|error| Err((true, error))) {
             Ok(found) => found,
@@ -84,18 +113,6 @@ impl CodeReader for Reader {
         };
         let root = &level.package.root;
         described.modules.iter().map(|report| module_tools(report, root, &interpreter)).collect()
-    }
-
-    fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
-        let package = Arc::new(package.clone());
-        let schema = wait(self.0.schema(&package, module, class));
-        schema
-            .map_err(|error| problem(CodeProblemKind::Interpreter, error))?
-            .map_err(|error| problem(CodeProblemKind::Other, error.to_string()))
-    }
-
-    fn sha256(&self, levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
-        code_sha256(levels, entry)
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Ended {
     Abruptly,
 }
 
-/// What the client said about itself.
+/// The capabilities and settings of the client.
 #[derive(Clone, Debug)]
 struct Client {
     columns: Columns,

@@ -230,11 +230,14 @@ class Session(Case):
                 server.found.get(at)
             )
 
+        home = os.environ.get("LLM_DO_HOME")
+        os.environ["LLM_DO_HOME"] = str(self.folder / "home")
         server = self.server()
+        os.environ.pop("LLM_DO_HOME") if home is None else os.environ.update(LLM_DO_HOME=home)
         at = server.open(file)
         server.settled(at, 1)
         self.assertFalse(of_code(server))
-        cache = Path(os.environ["HOME"]) / ".llm-do" / "cache" / "python"
+        cache = self.folder / "home" / "cache" / "python"
         self.assertFalse(cache.exists(), "no Python was started")
         server.tell("workspace/didChangeConfiguration", {"settings": {"llm-do": {"trusted": True}}})
         server.until(lambda: of_code(server))

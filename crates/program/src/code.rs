@@ -123,13 +123,14 @@ impl CodeProblem {
             }
             CodeProblemKind::Nothing => {
                 Diagnostic::error(codes::EXPOSES_NOTHING, format!("`{shown}` exposes no tools")).help(
-                    "give a function type hints, mark it with `@tool`, list it in `__all__`, or write `register(agent)`",
+                    "in Python, give a function type hints, mark it with `@tool`, list it in `__all__`, or write `register(agent)`; in \
+                     TypeScript, export a function with a companion schema or with types in its comment, or a tool",
                 )
                 .help("to exclude a helper file, start its name with `_` or put it in a folder with `__init__.py`")
             }
             CodeProblemKind::Interpreter => Diagnostic::warning(
                 codes::NOT_LOOKED_INTO,
-                format!("Python tools were not checked: {message}"),
+                format!("tools were not checked: {message}"),
             ),
             CodeProblemKind::Import | CodeProblemKind::Missing | CodeProblemKind::Other => {
                 Diagnostic::error(codes::PYTHON_FAILED, format!("`{shown}` cannot be loaded: {message}"))

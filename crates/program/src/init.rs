@@ -81,6 +81,13 @@ pub const TEMPLATES: &[Template] = &[
             "output/.gitkeep",
         ),
     },
+    Template {
+        name: "typescript",
+        about: "a worker with tools in TypeScript",
+        needs: TOOLS,
+        first_message: Some("Ada and Grace pay 33.10"),
+        files: files!("typescript": "main.worker", "tools.ts"),
+    },
 ];
 
 /// Returns the template of that name.

@@ -16,7 +16,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use llm_do_core::{
     authority::{FurtherProtection, Place, Protection},
     toolset::ToolsetRegistry,
-    worker::CodeModule,
+    worker::{CodeModule, Language, is_imported_by_scripts, joined_import, relative_imports},
 };
 use std::{
     collections::BTreeSet,
@@ -163,12 +163,14 @@ pub(crate) fn protection(
     for folder in own.filter_map(|worker| worker.located.path.rsplit_once('/').map(|(folder, _)| folder)) {
         let folder = root.join(folder);
         defining.extend(["tools", "tools.py", "templates"].map(|name| folder.join(name)));
+        defining.extend(Language::SCRIPTS.map(|end| folder.join(&format!("tools{end}"))));
     }
     let modules = modules(program, workers);
     defining.extend(modules.iter().filter_map(|module| match module {
         CodeModule::File(place) => Some(place.clone()),
         CodeModule::Installed { .. } => None,
     }));
+    defining.extend(imported_scripts(program, &modules));
     let mut importing = importing(program, &modules);
     for worker in workers.values() {
         let mounts = worker.definition.sandbox.narrowing.mounts.iter().map(|mount| mount.place.clone());
@@ -204,6 +206,43 @@ fn modules(program: &Package, workers: &Workers) -> Vec<CodeModule> {
         }
     }
     modules
+}
+
+/// The largest script whose imports are read, in bytes.
+const LARGEST_SCRIPT: u64 = 4 << 20;
+
+/// The largest number of scripts whose imports are followed.
+const MOST_SCRIPTS: usize = 10_000;
+
+/// Returns the files that the program's scripts import by relative paths, directly or not.
+fn imported_scripts(program: &Package, modules: &[CodeModule]) -> Vec<Place> {
+    let tree = program.tree.as_ref();
+    let scripts = modules.iter().filter(|module| module.language() == Language::Script);
+    let mut left: Vec<String> = scripts
+        .filter_map(|module| match module {
+            CodeModule::File(place) => place.rest(tree.root()).map(str::to_owned),
+            CodeModule::Installed { .. } => None,
+        })
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    while let Some(path) = left.pop() {
+        if seen.len() == MOST_SCRIPTS || !seen.insert(path.clone()) {
+            continue;
+        }
+        let Ok(text) = tree.read(&path, LARGEST_SCRIPT) else { continue };
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for import in relative_imports(&String::from_utf8_lossy(&text)) {
+            let Some(file) = joined_import(folder, import).filter(|file| is_imported_by_scripts(file)) else {
+                continue;
+            };
+            if matches!(tree.kind(&file), Ok(Some(Kind::File))) {
+                found.push(tree.root().join(&file));
+                left.push(file);
+            }
+        }
+    }
+    found
 }
 
 /// Returns the folders from which the modules import others: the root, the folder of each module and, if that is a

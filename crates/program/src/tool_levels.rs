@@ -1,4 +1,4 @@
-//! The sources of a worker's Python tools, nearest first: its imports and its folder, then its package, then each
+//! The sources of a worker's tools in code, nearest first: its imports and its folder, then its package, then each
 //! library that its package depends on. See `docs/guides/python-tools.md`.
 //!
 //! Each folder is listed only once, and not at all if the host does not run Python.
@@ -11,7 +11,7 @@ use crate::{
     source::folder_of,
     span::Span,
     tool_folders::Looked,
-    tool_reference::{self, Policy, file, in_folder},
+    tool_reference::{self, Policy, in_folder},
     toolsets::Toolsets,
     yaml::{Data, Node},
 };
@@ -175,8 +175,8 @@ impl Context<'_> {
         let tree = self.package.tree.as_ref();
         let places = &self.package.manifest.tools;
         let mut modules = Vec::new();
-        for (path, _) in places.modules.iter().filter(|(_, named)| named.is_none()) {
-            modules.extend(kept(file(tree, path), problems).flatten());
+        if places.modules.iter().any(|(_, named)| named.is_none()) {
+            modules.extend(kept(tool_reference::conventional(tree, ""), problems).unwrap_or_default());
         }
         for root in &places.roots {
             modules.extend(kept(in_folder(tree, root), problems).unwrap_or_default());
@@ -191,11 +191,12 @@ impl Context<'_> {
     }
 }
 
-/// Returns `tools.py` and `tools/` in a folder of a package; `prefix` is empty for its root, or ends with a slash.
+/// Returns `tools.py`, `tools.ts` and `tools/` in a folder of a package; `prefix` is empty for its root, or ends with a
+/// slash.
 fn conventional(package: &Package, prefix: &str, problems: &mut Vec<Diagnostic>) -> Vec<CodeModule> {
     let tree = package.tree.as_ref();
     let mut modules: Vec<CodeModule> = Vec::new();
-    modules.extend(kept(file(tree, &format!("{prefix}tools.py")), problems).flatten());
+    modules.extend(kept(tool_reference::conventional(tree, prefix), problems).unwrap_or_default());
     modules.extend(kept(in_folder(tree, &format!("{prefix}tools")), problems).unwrap_or_default());
     modules
 }

@@ -1,4 +1,4 @@
-//! References to Python: tools (`imports.tools`) and functions that a program starts with. See
+//! References to code: tools (`imports.tools`) and functions that a program starts with. See
 //! `docs/guides/python-tools.md`.
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     source::{Kind, SourceError, SourceTree, join, plain},
     span::Span,
 };
-use llm_do_core::worker::CodeModule;
+use llm_do_core::worker::{CodeModule, Language};
 
 /// The imports that the operator and the program allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,20 +65,21 @@ fn look(
     let bases = if folder.is_empty() { vec![""] } else { vec![folder, ""] };
     for base in bases {
         let whole = join(base, &path);
-        if !whole.ends_with(".py") {
-            let file = format!("{whole}.py");
-            if kind(tree, &file)? == Some(Kind::File) {
-                return Ok(vec![module(tree, &file)]);
+        if Language::of_file(&whole).is_none() {
+            let files = named(&whole);
+            let modules = existing(tree, &files)?;
+            if !modules.is_empty() {
+                return Ok(modules);
             }
-            tried.push(file);
+            tried.extend(files);
         }
         match kind(tree, &whole)? {
-            Some(Kind::File) if whole.ends_with(".py") => return Ok(vec![module(tree, &whole)]),
+            Some(Kind::File) if Language::of_file(&whole).is_some() => return Ok(vec![module(tree, &whole)]),
             Some(Kind::Folder) => {
                 let modules = in_folder(tree, &whole)?;
                 if modules.is_empty() {
-                    return Err(missing(format!("the folder `{whole}` contains no Python files"))
-                        .help("add an `__init__.py`, or `.py` files whose names do not start with `_`")
+                    return Err(missing(format!("the folder `{whole}` contains no tools"))
+                        .help("add an `__init__.py`, `.py` files whose names do not start with `_`, or an `index.ts`")
                         .into());
                 }
                 return Ok(modules);
@@ -91,8 +92,32 @@ fn look(
         .into())
 }
 
-/// Returns the modules in a folder of tools, sorted. A folder with an `__init__.py` is one module. Otherwise each file
-/// is one, except files whose name starts with `_` (`docs/guides/python-tools.md`). Empty if there is no such folder.
+/// Returns the files of a name without an ending: in Python, in TypeScript and in JavaScript.
+fn named(path: &str) -> Vec<String> {
+    [".py"].iter().chain(&Language::SCRIPTS).map(|end| format!("{path}{end}")).collect()
+}
+
+/// Returns those of the files that exist, as modules.
+fn existing(tree: &dyn SourceTree, files: &[String]) -> Result<Vec<CodeModule>, Box<Diagnostic>> {
+    let mut modules = Vec::new();
+    for path in files {
+        modules.extend(file(tree, path)?);
+    }
+    Ok(modules)
+}
+
+/// Returns `tools.py` and the scripts of that name in a folder of a package; `prefix` is empty for its root, or ends with
+/// a slash.
+///
+/// # Errors
+/// A link outside the root, or an error of the operating system.
+pub(crate) fn conventional(tree: &dyn SourceTree, prefix: &str) -> Result<Vec<CodeModule>, Box<Diagnostic>> {
+    existing(tree, &named(&format!("{prefix}tools")))
+}
+
+/// Returns the modules in a folder of tools. A folder with an `__init__.py` is one module. Otherwise each Python file is
+/// one, sorted, except files whose name starts with `_` (`docs/guides/python-tools.md`). Then comes the folder's
+/// `index.ts` (`docs/guides/typescript-tools.md`). Empty if there is no such folder.
 ///
 /// # Errors
 /// A link outside the root, or an error of the operating system.
@@ -100,9 +125,11 @@ pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeM
     if kind(tree, folder)? != Some(Kind::Folder) {
         return Ok(Vec::new());
     }
+    let indexes = Language::SCRIPTS.map(|end| join(folder, &format!("index{end}")));
+    let scripts = existing(tree, &indexes)?;
     let init = join(folder, INIT);
     if kind(tree, &init)? == Some(Kind::File) {
-        return Ok(vec![module(tree, &init)]);
+        return Ok([vec![module(tree, &init)], scripts].concat());
     }
     let entries = tree.list(folder).map_err(|error| unreadable(tree, folder, &error))?;
     let mut modules = Vec::new();
@@ -118,6 +145,7 @@ pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeM
             modules.push(module(tree, &path));
         }
     }
+    modules.extend(scripts);
     Ok(modules)
 }
 
@@ -163,7 +191,7 @@ pub(crate) fn function(
     policy: Policy,
 ) -> Option<Result<Function, Box<Diagnostic>>> {
     let (place, name) = reference.rsplit_once(':')?;
-    let is_file = place.ends_with(".py");
+    let is_file = Language::of_file(place).is_some();
     // The part before the colon may be a library, whose name may contain dots.
     let is_library = || packages.named(PackageId::PROGRAM, place).is_some() || packages.is_broken(reference);
     if !is_file && (is_library() || !is_dotted(place) || !(policy.modules || place.contains('.'))) {
@@ -171,7 +199,7 @@ pub(crate) fn function(
     }
     let shown = shown(reference);
     if !policy.tools {
-        return Some(Err(not_imported(&format!("the entry `{shown}` is Python")).into()));
+        return Some(Err(not_imported(&format!("the entry `{shown}` is code")).into()));
     }
     if !is_file {
         let module = installed(place, name, &shown, policy);
@@ -192,16 +220,18 @@ pub(crate) fn function_of_worker(
 ) -> Result<Function, Box<Diagnostic>> {
     let shown = shown(reference);
     if !policy.tools {
-        return Err(not_imported(&format!("the worker is the Python function `{shown}`")).into());
+        return Err(not_imported(&format!("the worker is the function `{shown}`")).into());
     }
-    let Some((place, name)) =
-        reference.rsplit_once(':').filter(|(place, name)| place.ends_with(".py") && is_word(name))
+    let Some((place, name)) = reference
+        .rsplit_once(':')
+        .filter(|(place, name)| Language::of_file(place).is_some() && is_word(name))
     else {
         let wrong = Diagnostic::error(
             codes::BAD_TOOL_REFERENCE,
-            format!("`{shown}` is not a reference to a Python function"),
+            format!("`{shown}` is not a reference to a function"),
         );
-        return Err(wrong.help("write `FILE.py:FUNCTION`, such as `tools.py:summarize`").into());
+        let help = "write `FILE:FUNCTION`, such as `tools.py:summarize` or `tools.ts:summarize`";
+        return Err(wrong.help(help).into());
     };
     let Ok(path) = plain(place) else {
         let out = Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` is outside the root"));
@@ -228,9 +258,9 @@ fn function_of_file(
     if !is_word(name) {
         let wrong = Diagnostic::error(
             codes::BAD_TOOL_REFERENCE,
-            format!("`{shown}` is not a reference to a Python function"),
+            format!("`{shown}` is not a reference to a function"),
         );
-        return Err(wrong.help("write `FILE.py:FUNCTION`, such as `tools.py:main`").into());
+        return Err(wrong.help("write `FILE:FUNCTION`, such as `tools.py:main` or `tools.ts:main`").into());
     }
     let Ok(path) = plain(place) else {
         return Err(Diagnostic::error(
@@ -299,5 +329,5 @@ fn shown(reference: &str) -> String {
 
 fn not_a_reference(shown: &str) -> Diagnostic {
     Diagnostic::error(codes::BAD_TOOL_REFERENCE, format!("`{shown}` is not a reference to tools"))
-        .help("write a file (`tools.py`, `toolsets/formatting.py`) or `package.module:register`")
+        .help("write a file (`tools.py`, `tools.ts`, `toolsets/formatting.py`) or `package.module:register`")
 }

@@ -16,7 +16,7 @@ use llm_do_core::{
 use std::sync::Arc;
 
 /// The function of `@tool(approval=…)`.
-pub(crate) struct PythonRule {
+pub(crate) struct HostedRule {
     pub(crate) python: Arc<Python>,
     pub(crate) reach: Reach,
     pub(crate) module: Module,
@@ -27,7 +27,7 @@ pub(crate) struct PythonRule {
     pub(crate) covers_grants: bool,
 }
 
-impl RuleCode for PythonRule {
+impl RuleCode for HostedRule {
     fn takes_origins(&self) -> bool {
         self.takes_origins
     }

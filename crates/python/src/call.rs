@@ -1,4 +1,4 @@
-//! A call of a Python function, from the lease of a host to its return.
+//! A call of a function, from the lease of a host to its return.
 
 use crate::{
     host::{Event, HostError, Ongoing},

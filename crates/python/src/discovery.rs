@@ -7,7 +7,7 @@ use crate::{
     host::{self, Host},
     interpreter::{Interpreter, write_new},
     view::Reach,
-    wire::{FromHost, Module, PythonError, ToHost},
+    wire::{CodeError, FromHost, Module, ToHost},
 };
 use llm_do_core::{
     authority::Place,
@@ -101,6 +101,9 @@ pub struct ExposedTool {
     /// The line of its definition.
     #[serde(default)]
     pub line: Option<u32>,
+    /// True if its author declares no types: it can be an entry, and no tool.
+    #[serde(default)]
+    pub untyped: bool,
     /// The reason why the function can't be a tool, if there is one.
     #[serde(default)]
     pub refused: Option<String>,
@@ -157,7 +160,7 @@ pub struct ModuleReport {
     /// The functions with a docstring that would be tools if none was marked with `@tool`.
     pub hidden: Vec<HiddenFunction>,
     /// The error of the module's import.
-    pub(crate) error: Option<PythonError>,
+    pub(crate) error: Option<CodeError>,
 }
 
 impl ModuleReport {
@@ -223,7 +226,7 @@ impl<'a> CacheEntry<'a> {
     ) -> Self {
         let mut entry = Self {
             folder: cache.join("tools"),
-            facts: format!("3\0{}\0{:?}\0{:?}\0{class:?}", interpreter.key, level.package, level.modules),
+            facts: format!("4\0{}\0{:?}\0{:?}\0{class:?}", interpreter.key, level.package, level.modules),
             reach,
             interpreter,
             name: None,
@@ -324,7 +327,7 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
         FromHost::Loaded { modules } => {
             let report = modules.into_iter().next().unwrap_or_default();
             let mut report: ModuleReport = serde_json::from_value(report).map_err(|error| {
-                DiscoveryError(format!("the Python host sent an invalid description of `{name}`: {error}"))
+                DiscoveryError(format!("the host sent an invalid description of `{name}`: {error}"))
             })?;
             for tool in &mut report.functions {
                 tool.refused = tool.refused.take().or_else(|| tool.contradiction());
@@ -332,7 +335,7 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
             Ok(report)
         }
         FromHost::Error { error, .. } => Err(DiscoveryError(error.message)),
-        _ => Err(DiscoveryError("the Python host sent an unexpected answer".to_owned())),
+        _ => Err(DiscoveryError("the host sent an unexpected answer".to_owned())),
     }
 }
 
@@ -352,7 +355,7 @@ pub(crate) async fn schema(
         Ok(Ok(FromHost::Error { error, .. })) => {
             Err(DiscoveryError(explain::failure(&error, &package.root, interpreter, None)))
         }
-        Ok(Ok(_)) => Err(DiscoveryError("the Python host sent an unexpected answer".to_owned())),
+        Ok(Ok(_)) => Err(DiscoveryError("the host sent an unexpected answer".to_owned())),
         Ok(Err(error)) => Err(DiscoveryError(error.to_string())),
         Err(_) => {
             host.kill("an import did not end");

@@ -1,11 +1,14 @@
-//! Failures of Python code, as messages for models and people.
+//! Failures of code, as messages for models and people.
 
 use crate::{
     interpreter::Interpreter,
     view::Given,
-    wire::{MountGiven, PythonError},
+    wire::{CodeError, MountGiven},
 };
-use llm_do_core::authority::{Network, Place, Protection};
+use llm_do_core::{
+    authority::{Network, Place, Protection},
+    worker::Language,
+};
 use llm_do_sandbox::confine::{self, Denial, denied, unseen};
 use std::path::Path;
 
@@ -19,7 +22,7 @@ pub(crate) fn shown<'a>(file: &'a str, root: &Place) -> &'a str {
 
 /// Formats the message about a failed call: the exception, and the user's own frames.
 pub(crate) fn failure(
-    error: &PythonError,
+    error: &CodeError,
     root: &Place,
     interpreter: &Interpreter,
     given: Option<&Given>,
@@ -33,8 +36,8 @@ pub(crate) fn failure(
         _ => format!("{}: {}", error.class, error.message),
     };
     match (&error.path, given) {
-        (Some(path), Some(given)) if named_as_mount(path, given).is_some() => {
-            text.push_str(&named_as_mount(path, given).unwrap_or_default());
+        (Some(path), Some(given)) if named_as_mount(path, given, interpreter.language).is_some() => {
+            text.push_str(&named_as_mount(path, given, interpreter.language).unwrap_or_default());
         }
         _ if error.kind == "denied" => {
             text.push('\n');
@@ -44,7 +47,7 @@ pub(crate) fn failure(
         _ => {}
     }
     if let (Some(path), Some(given)) = (&error.path, given) {
-        text.push_str(&beside_mounts(path, given));
+        text.push_str(&beside_mounts(path, given, interpreter.language));
     }
     if let Some(given) = given {
         text.push_str(&database(error, given));
@@ -60,7 +63,7 @@ pub(crate) fn failure(
 }
 
 /// Describes the requests that the network refused, and the keys that would allow them (`docs/reference/sandbox.md`).
-pub(crate) fn network(error: &PythonError, allowed: &Network, denials: &[Denial]) -> String {
+pub(crate) fn network(error: &CodeError, allowed: &Network, denials: &[Denial]) -> String {
     // An exception that names a file is about that file.
     let refused = error.kind == "denied" && error.path.is_none();
     let told = confine::network(WHO, refused, is_unreachable(error), allowed, denials);
@@ -68,14 +71,18 @@ pub(crate) fn network(error: &PythonError, allowed: &Network, denials: &[Denial]
 }
 
 /// Returns true if a network without name servers, routes and servers causes this error.
-fn is_unreachable(error: &PythonError) -> bool {
-    // ENETUNREACH, for which Python has no class, and what clients of HTTP quote from the error below theirs.
-    const UNREACHABLE: [&str; 5] = [
+fn is_unreachable(error: &CodeError) -> bool {
+    // ENETUNREACH, for which Python has no class, what clients of HTTP quote from the error below theirs, and Node's codes.
+    const UNREACHABLE: [&str; 9] = [
         "[Errno 101]",
         "Network is unreachable",
         "Name or service not known",
         "Temporary failure in name resolution",
         "nodename nor servname",
+        "ENOTFOUND",
+        "EAI_AGAIN",
+        "ENETUNREACH",
+        "ECONNREFUSED",
     ];
     ["gaierror", "ConnectionRefusedError"].iter().any(|class| error.class.ends_with(class))
         || UNREACHABLE.iter().any(|said| error.message.contains(said))
@@ -95,7 +102,7 @@ fn hidden(path: &str, given: &Given) -> String {
 
 /// Explains a path that begins with the name by which the worker's tools know a mount: Python finds the mounts in its
 /// working directory.
-fn named_as_mount(path: &str, given: &Given) -> Option<String> {
+fn named_as_mount(path: &str, given: &Given, language: Language) -> Option<String> {
     let of = |mount: &&MountGiven| {
         let rest = path.strip_prefix(mount.at.as_str())?;
         let is_below = mount.at != "/" && (rest.is_empty() || rest.starts_with('/'));
@@ -104,9 +111,10 @@ fn named_as_mount(path: &str, given: &Given) -> Option<String> {
     let (mount, rest) = given.mounts.iter().find_map(|mount| Some((mount, of(&mount)?)))?;
     let name = mount.at.trim_start_matches('/');
     let mut text = format!(
-        "\n`{}` is how the worker's other tools name this mount. In Python it is `{name}` in the working directory: \
+        "\n`{}` is how the worker's other tools name this mount. In {} it is `{name}` in the working directory: \
          open `{name}{rest}`.",
-        mount.at
+        mount.at,
+        language.name()
     );
     text.push_str(if mount.mode == "rw" { "" } else { " To write there, the mount needs `mode: rw`." });
     Some(text)
@@ -114,16 +122,19 @@ fn named_as_mount(path: &str, given: &Given) -> Option<String> {
 
 /// Explains how to open a relative path outside of the mounts: a tool's working directory holds the mounts of its
 /// worker.
-fn beside_mounts(path: &str, given: &Given) -> String {
+fn beside_mounts(path: &str, given: &Given, language: Language) -> String {
     let file = Path::new(path);
     let is_mounted = |mount: &MountGiven| file.starts_with(mount.at.trim_start_matches('/'));
     if file.is_absolute() || given.mounts.iter().any(is_mounted) {
         return String::new();
     }
+    let or = match language {
+        Language::Python => "; or take the file as a parameter of the type `path`.",
+        Language::Script => ".",
+    };
     format!(
         "\nA relative path begins in the tool's working directory, which holds the mounts of its worker ({}). Declare \
-         the folder of `{path}` under `sandbox.paths`, such as `data: {{root: ./data, mode: rw}}`, and open `data/…`; or take \
-         the file as a parameter of the type `path`.",
+         the folder of `{path}` under `sandbox.paths`, such as `data: {{root: ./data, mode: rw}}`, and open `data/…`{or}",
         names(given)
     )
 }
@@ -139,7 +150,7 @@ fn names(given: &Given) -> String {
 }
 
 /// Explains the mount that SQLite needs to open or write a database. SQLite's error does not name the file.
-fn database(error: &PythonError, given: &Given) -> String {
+fn database(error: &CodeError, given: &Given) -> String {
     const REFUSED: [&str; 3] = ["unable to open database file", "readonly database", "disk I/O error"];
     let is_refused = REFUSED.iter().any(|refused| error.message.contains(refused));
     if !error.class.ends_with("OperationalError") || !is_refused {
@@ -154,7 +165,7 @@ fn database(error: &PythonError, given: &Given) -> String {
 }
 
 /// Explains how to grant an environment variable that the code reads.
-fn variable(error: &PythonError) -> String {
+fn variable(error: &CodeError) -> String {
     let name = error.message.trim_matches(['\'', '"']);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let reads = error.frames.last().is_some_and(|frame| frame.text.contains("environ"));
@@ -168,7 +179,7 @@ fn variable(error: &PythonError) -> String {
 }
 
 /// Describes why a module can't be imported, with the place of the error.
-pub(crate) fn import(error: &PythonError, root: &Place, interpreter: &Interpreter) -> String {
+pub(crate) fn import(error: &CodeError, root: &Place, interpreter: &Interpreter) -> String {
     let place = match (&error.file, error.line) {
         (Some(file), Some(line)) => Some((file.as_str(), line)),
         _ => error.frames.last().map(|frame| (frame.file.as_str(), frame.line)),
@@ -190,14 +201,14 @@ pub(crate) fn import(error: &PythonError, root: &Place, interpreter: &Interprete
     if let Some(missing) = &error.missing {
         text.push_str(&format!("\n{}", install(missing, interpreter)));
     } else if let Some(path) = &error.path {
-        text.push_str(&format!("\n{}", unread(path, root)));
+        text.push_str(&format!("\n{}", unread(path, root, interpreter.language)));
     }
     text
 }
 
 /// Describes why the code of a module can't open a file during its import, and the solution. The message does not
 /// reveal whether the file exists.
-fn unread(path: &str, root: &Place) -> String {
+fn unread(path: &str, root: &Place, language: Language) -> String {
     let name = shown(path, root);
     if path.split('/').any(Protection::is_invisible) {
         return format!(
@@ -205,9 +216,13 @@ fn unread(path: &str, root: &Place) -> String {
         );
     }
     if !Path::new(path).is_absolute() {
+        let file = match language {
+            Language::Python => "__file__",
+            Language::Script => "import.meta.dirname",
+        };
         return format!(
             "`{path}` is relative, and a module has no working directory while it is imported: open the file relative \
-             to `__file__`, or in a function"
+             to `{file}`, or in a function"
         );
     }
     if !Path::new(path).starts_with(root.as_str()) {
@@ -223,6 +238,12 @@ fn unread(path: &str, root: &Place) -> String {
 
 /// Describes how to install a package that the interpreter lacks.
 pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
+    if interpreter.language == Language::Script {
+        return format!(
+            "`{package}` is not in the `node_modules` at the root of the package: run `npm install {package}` there. A \
+             `node_modules` that is a link out of the package is not read"
+        );
+    }
     let path = interpreter.path.display();
     let way = match interpreter.origin {
         crate::Origin::Path | crate::Origin::Variable if is_of_the_system(&interpreter.path) => {
@@ -268,12 +289,12 @@ mod tests {
 
     #[test]
     fn refusals_of_the_network_name_the_key() {
-        let error = |kind: &str, class: &str, message: &str, path: Option<&str>| PythonError {
+        let error = |kind: &str, class: &str, message: &str, path: Option<&str>| CodeError {
             kind: kind.into(),
             class: class.into(),
             message: message.into(),
             path: path.map(str::to_owned),
-            ..PythonError::default()
+            ..CodeError::default()
         };
         let denied = error("denied", "PermissionError", "[Errno 1]", None);
         let file = error("denied", "PermissionError", "[Errno 13]", Some("/etc/shadow"));

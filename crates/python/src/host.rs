@@ -1,7 +1,7 @@
 //! A running host: an interpreter in its confined process, and the calls that go through it.
 
-use crate::wire::{self, FromHost, Module, Op, PythonError, ToHost};
-use llm_do_core::model::Blob;
+use crate::wire::{self, CodeError, FromHost, Module, Op, ToHost};
+use llm_do_core::{model::Blob, worker::Language};
 use llm_do_sandbox::confine::{Channel, Denial, Denials, Process, Running, Watching};
 use serde_json::Value;
 use std::{
@@ -20,8 +20,11 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-/// The host's source, which every interpreter runs.
-pub(crate) const HOST: &str = include_str!(concat!(env!("OUT_DIR"), "/host.py"));
+/// The source of the Python host, which every Python runs.
+pub(crate) const PYTHON: &str = include_str!(concat!(env!("OUT_DIR"), "/host.py"));
+
+/// The source of the Node host.
+pub(crate) const NODE: &str = include_str!(concat!(env!("OUT_DIR"), "/host.cjs"));
 
 /// The time that a host may take to start, if no other limit applies.
 pub(crate) const START: Duration = Duration::from_secs(30);
@@ -38,11 +41,11 @@ pub(crate) enum Event {
     /// The call returned this value, with images and files.
     Result(Value, Vec<Blob>),
     /// The call failed.
-    Failed(PythonError),
+    Failed(CodeError),
     /// The code makes a call or begins a step.
     Callback { cb: u64, op: Op },
     /// A step of the code ended.
-    StepEnd { cb: u64, value: Value, error: Option<PythonError> },
+    StepEnd { cb: u64, value: Value, error: Option<CodeError> },
     /// The code printed text.
     Log(String),
     /// The host ended before the call did.
@@ -58,11 +61,20 @@ pub(crate) struct Death {
     pub(crate) alone: bool,
 }
 
+/// Returns the program that runs code of a language, for messages.
+fn program(language: Language) -> &'static str {
+    match language {
+        Language::Python => "Python",
+        Language::Script => "Node",
+    }
+}
+
 /// A running host.
 pub(crate) struct Host {
     shared: Arc<Shared>,
     frames: mpsc::UnboundedSender<Vec<u8>>,
     orders: mpsc::UnboundedSender<Order>,
+    language: Language,
     next: AtomicU64,
     /// The requests to the network that were refused to its process, if the process has a list of domains.
     denials: Option<Denials>,
@@ -106,16 +118,20 @@ impl Host {
     /// Starts the process and waits for at most `limit` until it is ready. Passes an end of the socket to `process`.
     /// `watching` is held until the process has ended.
     pub(crate) async fn start(
+        language: Language,
         process: Process,
         limit: Option<Duration>,
         watching: Option<Watching>,
     ) -> Result<Self, HostError> {
-        let failed = |error: io::Error| HostError(format!("the Python host cannot be started: {error}"));
+        let program = program(language);
+        let failed = |error: io::Error| HostError(format!("the {program} host cannot be started: {error}"));
         let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
         let process = Process { channel: Some(Channel::Third(OwnedFd::from(theirs))), ..process };
-        let mut running =
-            process.start().await.map_err(|error| HostError(format!("Python cannot be started: {error}")))?;
+        let mut running = process
+            .start()
+            .await
+            .map_err(|error| HostError(format!("{program} cannot be started: {error}")))?;
         let (mut from, to) = UnixStream::from_std(ours).map_err(failed)?.into_split();
         let printed = (running.stdout(), running.stderr());
         let denials = running.denials();
@@ -128,15 +144,15 @@ impl Host {
             Ok(Ok(None)) => {
                 let said = last_output(printed.1).await;
                 let exit = running.wait().await;
-                return Err(HostError(format!("Python ended at its start ({exit}): {said}")));
+                return Err(HostError(format!("{program} ended at its start ({exit}): {said}")));
             }
             Ok(Ok(Some(other))) => {
-                return Err(HostError(format!("the first message of the Python host was {other:?}")));
+                return Err(HostError(format!("the first message of the {program} host was {other:?}")));
             }
             Ok(Err(error)) => return Err(failed(error)),
             Err(limit) => {
                 let seconds = limit.as_secs();
-                return Err(HostError(format!("the Python host was not ready after {seconds} s")));
+                return Err(HostError(format!("the {program} host was not ready after {seconds} s")));
             }
         }
         let shared = Arc::new(Shared::default());
@@ -144,15 +160,15 @@ impl Host {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (gone, exit) = watch::channel(None);
         tokio::spawn(write_frames(to, queue));
-        tokio::spawn(supervise(running, inbox, gone, watching));
-        tokio::spawn(read_frames(from, Arc::clone(&shared), exit));
+        tokio::spawn(supervise(program, running, inbox, gone, watching));
+        tokio::spawn(read_frames(program, from, Arc::clone(&shared), exit));
         if let Some(out) = printed.0 {
             tokio::spawn(read_lines(out, Arc::clone(&shared)));
         }
         if let Some(err) = printed.1 {
             tokio::spawn(read_lines(err, Arc::clone(&shared)));
         }
-        Ok(Self { shared, frames, orders, next: AtomicU64::new(1), denials })
+        Ok(Self { shared, frames, orders, language, next: AtomicU64::new(1), denials })
     }
 
     /// Returns true if the host has ended.
@@ -195,7 +211,10 @@ impl Host {
             Some(answer) => Ok(answer),
             None => {
                 let reason = self.shared.lock().ended.clone();
-                Err(HostError(reason.as_deref().unwrap_or("the Python host has ended").to_owned()))
+                Err(HostError(match reason {
+                    Some(reason) => reason.to_string(),
+                    None => format!("the {} host has ended", program(self.language)),
+                }))
             }
         }
     }
@@ -231,7 +250,10 @@ impl Ongoing {
     pub(crate) async fn next(&mut self) -> Event {
         let event = match self.events.recv().await {
             Some(event) => event,
-            None => Event::Died(Death { reason: "the Python host has ended".into(), alone: false }),
+            None => {
+                let reason = format!("the {} host has ended", program(self.host.language));
+                Event::Died(Death { reason: reason.into(), alone: false })
+            }
         };
         self.ended |= matches!(event, Event::Result(..) | Event::Failed(_) | Event::Died(_));
         event
@@ -306,7 +328,12 @@ async fn write_frames(mut to: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver
     }
 }
 
-async fn read_frames(from: OwnedReadHalf, shared: Arc<Shared>, mut exit: watch::Receiver<Option<Arc<str>>>) {
+async fn read_frames(
+    program: &str,
+    from: OwnedReadHalf,
+    shared: Arc<Shared>,
+    mut exit: watch::Receiver<Option<Arc<str>>>,
+) {
     let mut from = BufReader::new(from);
     let broken = loop {
         match wire::read(&mut from).await {
@@ -318,13 +345,13 @@ async fn read_frames(from: OwnedReadHalf, shared: Arc<Shared>, mut exit: watch::
         }
     };
     let reason: Arc<str> = match broken {
-        Some(error) => format!("the Python host sent an invalid message: {error}").into(),
+        Some(error) => format!("the {program} host sent an invalid message: {error}").into(),
         None => {
             // The socket closes a moment before the process ends, or long before that if the code closed it.
             let waited = exit.wait_for(Option::is_some);
             match tokio::time::timeout(Duration::from_secs(2), waited).await {
                 Ok(Ok(reason)) => (*reason).clone().unwrap_or_default(),
-                _ => "the Python host closed its connection".into(),
+                _ => format!("the {program} host closed its connection").into(),
             }
         }
     };
@@ -364,14 +391,14 @@ fn dispatch(shared: &Shared, message: FromHost) {
     }
 }
 
-/// Sends output that does not go through Python's streams to every running call, because it names no call.
+/// Sends output that does not go through the streams of the language to every running call, because it names no call.
 fn print(state: &State, text: &str) {
     for call in state.calls.values() {
         let _ = call.send(Event::Log(text.to_owned()));
     }
 }
 
-/// The largest part of a line that is kept of output that does not go through Python's streams, in bytes.
+/// The largest part of a line that is kept of output that does not go through the streams of the language, in bytes.
 const LONGEST_LINE: u64 = 16 * 1024;
 
 async fn read_lines(pipe: impl AsyncRead + Unpin, shared: Arc<Shared>) {
@@ -398,6 +425,7 @@ async fn last_output(pipe: Option<impl AsyncRead + Unpin>) -> String {
 
 /// Owns the process, and ends it when this task ends.
 async fn supervise(
+    program: &str,
     mut running: Running,
     mut orders: mpsc::UnboundedReceiver<Order>,
     gone: watch::Sender<Option<Arc<str>>>,
@@ -405,12 +433,12 @@ async fn supervise(
 ) {
     let reason = loop {
         tokio::select! {
-            exit = running.wait() => break format!("the Python host has ended ({exit})"),
+            exit = running.wait() => break format!("the {program} host has ended ({exit})"),
             order = orders.recv() => match order {
                 Some(Order::Interrupt) => running.interrupt(),
                 Some(Order::Kill(reason)) => break reason.to_string(),
                 // The host was dropped.
-                None => break "the Python host was ended".to_owned(),
+                None => break format!("the {program} host was ended"),
             },
         }
     };

@@ -8,9 +8,9 @@ pub(crate) mod installation;
 mod probe;
 pub(crate) mod venv;
 
-use crate::host::HOST;
+use crate::host::PYTHON;
 use installation::{Installation, Managed, is_granted};
-use llm_do_core::{authority::Place, schema::sha256};
+use llm_do_core::{authority::Place, schema::sha256, worker::Language};
 use llm_do_sandbox::{
     confine::{self, Confinement},
     read_regular,
@@ -39,7 +39,9 @@ pub enum Origin {
     Venv,
     /// An environment that was prepared for the project.
     Prepared,
-    /// `python3` on the `PATH`.
+    /// `LLM_DO_NODE` names it.
+    NodeVariable,
+    /// `python3` or `node` on the `PATH`.
     Path,
 }
 
@@ -49,14 +51,17 @@ impl fmt::Display for Origin {
             Self::Variable => "LLM_DO_PYTHON",
             Self::Venv => "the project's .venv",
             Self::Prepared => "the project's prepared environment",
+            Self::NodeVariable => "LLM_DO_NODE",
             Self::Path => "PATH",
         })
     }
 }
 
-/// A Python interpreter for tools.
+/// An interpreter for tools: a Python or a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
+    /// The language that it runs.
+    pub language: Language,
     /// The executable.
     pub path: PathBuf,
     /// The way in which the interpreter was chosen.
@@ -72,7 +77,7 @@ pub struct Interpreter {
     pub added: Vec<PathBuf>,
     /// Folders of packages that are installed in place elsewhere. Its processes don't see them.
     pub left_out: Vec<PathBuf>,
-    /// The host, compiled for it.
+    /// The host: compiled for a Python, as it is for Node.
     pub host: PathBuf,
     /// Hash of its path, its environment's configuration and the host. It changes when one of them does.
     pub key: String,
@@ -91,7 +96,11 @@ pub(crate) struct Packages {
 
 impl fmt::Display for Interpreter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Python {} at {} (from {})", self.version, self.path.display(), self.origin)
+        let program = match self.language {
+            Language::Python => "Python",
+            Language::Script => "Node",
+        };
+        write!(f, "{program} {} at {} (from {})", self.version, self.path.display(), self.origin)
     }
 }
 
@@ -101,6 +110,16 @@ pub enum InterpreterError {
     /// No interpreter was found.
     #[error("no Python was found: install Python 3.9 or newer, or name one with LLM_DO_PYTHON")]
     None,
+    /// No Node was found.
+    #[error(
+        "no Node was found: tools in TypeScript need Node 22.18 or newer. Install it, or name one with LLM_DO_NODE=/path/to/node"
+    )]
+    NoNode,
+    /// The installed packages are not those that the lock file pins.
+    #[error(
+        "the packages in `node_modules` are not those of `package-lock.json`: {0}. Run `npm ci` in the folder of the program"
+    )]
+    NotLocked(String),
     /// The environment that the program asks for is not prepared.
     #[error("the packages that {0} asks for are not installed: `--grant process=uv` lets `uv` fetch them")]
     NotPrepared(String),
@@ -133,7 +152,7 @@ fn grants(places: &[PathBuf]) -> String {
 }
 
 /// The time that an interpreter may take to answer the probe.
-const PROBE_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Largest version file of a version manager that is read, in bytes.
 const LARGEST_VERSION_FILE: u64 = 64 * 1024;
@@ -291,7 +310,7 @@ impl Candidate {
         }
         let installed = located.installation.places(&self.managed);
         let python = &located.installation.python;
-        let key = key(python).map_err(|error| self.unusable(format!("cannot be read: {error}")))?;
+        let key = key(python, PYTHON).map_err(|error| self.unusable(format!("cannot be read: {error}")))?;
         let folder = cache.join(&key);
         let (described, host) = (folder.join("interpreter.json"), folder.join("host.pyc"));
         let known = fs::read(&described).ok().and_then(|text| serde_json::from_slice::<Known>(&text).ok());
@@ -353,6 +372,7 @@ impl Candidate {
         // An environment is a link to an interpreter, often to another link, and finds its libraries by its own path.
         let followed = if venv_less { Vec::new() } else { home.into_iter().chain([path.clone()]).collect() };
         Interpreter {
+            language: Language::Python,
             path,
             origin: self.origin,
             version,
@@ -493,25 +513,25 @@ impl Candidate {
     }
 }
 
-/// Computes a hash that changes with the installed interpreter or the host.
-fn key(python: &Path) -> io::Result<String> {
-    let meta = fs::metadata(python)?;
+/// Computes a hash that changes with the installed interpreter or its host.
+pub(crate) fn key(program: &Path, host: &str) -> io::Result<String> {
+    let meta = fs::metadata(program)?;
     let facts = format!(
         "2\0{}\0{}\0{}.{}\0{}.{}\0{}",
-        python.display(),
+        program.display(),
         meta.len(),
         meta.mtime(),
         meta.mtime_nsec(),
         meta.ctime(),
         meta.ctime_nsec(),
-        sha256(HOST.as_bytes()),
+        sha256(host.as_bytes()),
     );
     Ok(sha256(facts.as_bytes())[..24].to_owned())
 }
 
 /// Writes a file atomically, unless it exists: for files whose path is a hash of their content. An existing file is not
 /// replaced, because another run may be mounting it at this moment.
-fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.is_file() {
         return Ok(());
     }

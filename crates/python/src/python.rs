@@ -1,9 +1,10 @@
-//! The state that the workers of a session share: the interpreter, the discovered modules, the warm hosts.
+//! The state that the workers of a session share: the interpreters, the discovered modules, the warm hosts.
 
 use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Candidate, Environment, Interpreter, InterpreterError, venv},
+    node,
     pool::{Key, Lease, Pool, Room},
     prepared::{Preparing, Wanted},
     turns::Turns,
@@ -11,7 +12,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Network, Place},
-    worker::{CodeModule, CodePackage, ToolLevel},
+    worker::{CodeModule, CodePackage, Language, ToolLevel},
 };
 use llm_do_sandbox::confine::{self, Confinement, Confiner, HostKey, Process, ProcessView, Tier};
 use serde_json::Value;
@@ -40,12 +41,19 @@ pub struct Settings {
     pub only_looks: bool,
 }
 
-/// Python, for one session. Nothing is started before it is needed.
-pub struct Python {
-    settings: Settings,
+/// An interpreter, once it is needed.
+#[derive(Default)]
+struct Found {
     interpreter: OnceCell<Arc<Interpreter>>,
     /// Hash of the installed packages, once it is known.
     installed: OnceLock<Option<String>>,
+}
+
+/// The code of tools, for one session. Nothing is started before it is needed.
+pub struct Python {
+    settings: Settings,
+    python: Found,
+    node: Found,
     /// Places outside the project that its interpreter may read.
     granted: Mutex<Vec<Place>>,
     /// Replaces a cache that is not writable. Removed with the session.
@@ -62,8 +70,8 @@ impl Python {
     pub fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             settings,
-            interpreter: OnceCell::new(),
-            installed: OnceLock::new(),
+            python: Found::default(),
+            node: Found::default(),
             granted: Mutex::default(),
             instead_of_cache: OnceLock::new(),
             described: Mutex::default(),
@@ -152,13 +160,41 @@ impl Python {
         instead.as_ref().map_or(cache, |folder| folder.path())
     }
 
-    /// Returns the interpreter.
+    /// Returns the interpreter of a language.
     ///
     /// # Errors
     /// No interpreter was found, or the chosen one can't be used.
-    pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
+    pub async fn interpreter(&self, language: Language) -> Result<Arc<Interpreter>, InterpreterError> {
+        match language {
+            Language::Python => self.python().await,
+            Language::Script => self.node().await,
+        }
+    }
+
+    fn found(&self, language: Language) -> &Found {
+        match language {
+            Language::Python => &self.python,
+            Language::Script => &self.node,
+        }
+    }
+
+    async fn node(&self) -> Result<Arc<Interpreter>, InterpreterError> {
+        // A failure is not kept: the operator may install what is missing.
+        let found = self.node.interpreter.get_or_try_init(|| async {
+            let confinement = self.confiner().confinement().map_err(|reason| InterpreterError::Unusable {
+                path: "node".into(),
+                origin: interpreter::Origin::Path,
+                reason: format!("can't be run: {reason}"),
+            })?;
+            let Settings { project, environment, .. } = &self.settings;
+            node::find(project, environment, self.cache(), confinement).await.map(Arc::new)
+        });
+        found.await.cloned()
+    }
+
+    async fn python(&self) -> Result<Arc<Interpreter>, InterpreterError> {
         // A failure is not kept: the operator may grant what it lacks.
-        let found = self.interpreter.get_or_try_init(|| async {
+        let found = self.python.interpreter.get_or_try_init(|| async {
             let candidate = self.candidate()?;
             let confinement = self.confiner().confinement().map_err(|reason| InterpreterError::Unusable {
                 path: candidate.path.clone(),
@@ -170,19 +206,24 @@ impl Python {
         found.await.cloned()
     }
 
-    /// Returns the interpreter, if one was already found.
-    pub(crate) fn known_interpreter(&self) -> Option<Arc<Interpreter>> {
-        self.interpreter.get().cloned()
+    /// Returns the interpreter of a language, if it was already found.
+    pub(crate) fn known_interpreter(&self, language: Language) -> Option<Arc<Interpreter>> {
+        self.found(language).interpreter.get().cloned()
     }
 
-    /// Describes the functions that the modules of a level expose.
+    /// Describes the functions that the modules of a part of a level expose ([`ToolLevel::parts`]).
     ///
     /// # Errors
     /// There is no interpreter, or an import ends its process or never ends. Other errors of a module are in its
     /// report.
-    pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
-        let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
-        let reach = Reach::new(&level.package, [level], None);
+    pub async fn describe(
+        &self,
+        language: Language,
+        level: &ToolLevel,
+    ) -> Result<Arc<Described>, DiscoveryError> {
+        let found = self.interpreter(language).await;
+        let interpreter = found.map_err(|error| DiscoveryError(error.to_string()))?;
+        let reach = Reach::new(language, &level.package, [level], None);
         let cache =
             CacheEntry::new(self.cache(), &interpreter, self.installed(&interpreter), level, None, &reach);
         let cell = {
@@ -212,13 +253,15 @@ impl Python {
         module: &CodeModule,
         class: &str,
     ) -> Result<Value, DiscoveryError> {
-        let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
+        let language = module.language();
+        let found = self.interpreter(language).await;
+        let interpreter = found.map_err(|error| DiscoveryError(error.to_string()))?;
         let level = ToolLevel {
             name: class.into(),
             package: Arc::clone(package),
             modules: vec![llm_do_core::worker::ToolModule { module: module.clone(), names: Vec::new() }],
         };
-        let reach = Reach::new(package, [&level], None);
+        let reach = Reach::new(language, package, [&level], None);
         let installed = self.installed(&interpreter);
         let cache = CacheEntry::new(self.cache(), &interpreter, installed, &level, Some(class), &reach);
         if let Some(known) = cache.read() {
@@ -233,7 +276,8 @@ impl Python {
     }
 
     fn installed(&self, interpreter: &Interpreter) -> Option<&str> {
-        self.installed.get_or_init(|| view::installed(&interpreter.packages)).as_deref()
+        let found = self.found(interpreter.language);
+        found.installed.get_or_init(|| view::installed(&interpreter.packages)).as_deref()
     }
 
     /// Returns a host that sees only code.
@@ -324,7 +368,8 @@ impl Python {
     }
 
     async fn start(&self, reach: &Reach, limit: Option<Duration>) -> Result<Host, HostError> {
-        let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
+        let found = self.interpreter(reach.language).await;
+        let interpreter = found.map_err(|error| HostError(error.to_string()))?;
         if let Some(run) = &reach.run {
             self.confiner().watch().look_again(run).map_err(|error| {
                 HostError(format!("the folders that processes could write can't be searched: {error}"))
@@ -349,7 +394,10 @@ impl Python {
         let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
         let mut env = confine::env_allowlist(|name| environment(name));
         env.extend(reach.env.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
-        let mut args: Vec<OsString> = ["-I", "-B", "-X", "utf8"].into_iter().map(OsString::from).collect();
+        let mut args: Vec<OsString> = match reach.language {
+            Language::Python => ["-I", "-B", "-X", "utf8"].map(OsString::from).to_vec(),
+            Language::Script => node::ARGUMENTS.map(OsString::from).to_vec(),
+        };
         args.extend([interpreter.host.clone().into(), "3".into()]);
         if !links.is_empty() {
             args.push(serde_json::json!(links).to_string().into());
@@ -374,7 +422,7 @@ impl Python {
             (Some(run), Some(authority)) => Some(self.confiner().watch().begin(run, &given.view, authority)),
             _ => None,
         };
-        Host::start(process, limit, watching).await
+        Host::start(reach.language, process, limit, watching).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! A Python function as a function of the engine.
+//! A function of code as a function of the engine.
 
 use crate::{
     call::{InFlight, Seat},
@@ -10,7 +10,7 @@ use crate::{
     view::Given,
     view::Reach,
     waits::Waits,
-    wire::{Answer, Context, Module, Op, PythonError, ToHost},
+    wire::{Answer, CodeError, Context, Module, Op, ToHost},
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use llm_do_core::{
@@ -35,7 +35,7 @@ use tokio::sync::oneshot;
 const OWN_WORK: Duration = llm_do_core::engine::LEAF_TIMEOUT;
 
 /// A function of a module, for a worker.
-pub(crate) struct PythonTool {
+pub(crate) struct HostedTool {
     pub(crate) python: Arc<Python>,
     pub(crate) reach: Reach,
     pub(crate) module: Module,
@@ -55,7 +55,7 @@ pub(crate) enum Takes {
     Input(Arc<Schema>),
 }
 
-impl PythonTool {
+impl HostedTool {
     fn arguments<'a>(&self, input: &'a Value) -> Result<std::borrow::Cow<'a, Value>, String> {
         use std::borrow::Cow;
         let Takes::Input(schema) = &self.takes else { return Ok(Cow::Borrowed(input)) };
@@ -92,7 +92,8 @@ impl PythonTool {
     /// Computes a hash of its module's code and of the places that the process may reach. Reads the code again, which
     /// nothing may change during a run.
     async fn identity(&self) -> Option<Arc<str>> {
-        let (reach, interpreter) = (self.reach.clone(), self.python.interpreter().await.ok()?);
+        let (reach, interpreter) =
+            (self.reach.clone(), self.python.interpreter(self.reach.language).await.ok()?);
         let code = tokio::task::spawn_blocking(move || reach.fingerprint(&interpreter)).await.ok().flatten();
         let Module { key, root, path, module, attribute, .. } = &self.module;
         let of = json!([self.reach.key, root, key, path, module, attribute, self.tool.function, code]);
@@ -136,8 +137,10 @@ impl PythonTool {
     }
 
     /// Formats a failure of the code for its caller.
-    fn explain(&self, error: &PythonError, flight: &mut InFlight) -> String {
-        let Some(interpreter) = self.python.known_interpreter() else { return error.message.clone() };
+    fn explain(&self, error: &CodeError, flight: &mut InFlight) -> String {
+        let Some(interpreter) = self.python.known_interpreter(self.reach.language) else {
+            return error.message.clone();
+        };
         let given = self.python.given(&self.reach);
         let mut text = explain::failure(error, &self.reach.package.root, &interpreter, given.as_deref().ok());
         text.push_str(&explain::network(error, &self.reach.network(), &flight.ongoing().denials()));
@@ -202,7 +205,7 @@ impl PythonTool {
     }
 }
 
-impl Leaf for PythonTool {
+impl Leaf for HostedTool {
     fn effects(&self, input: &Value) -> Effects {
         self.effects(input)
     }
@@ -294,11 +297,11 @@ enum Next {
         value: Value,
         blobs: Vec<Blob>,
     },
-    Failed(PythonError),
+    Failed(CodeError),
     Died(Death),
 }
 
-impl Composite for PythonTool {
+impl Composite for HostedTool {
     fn effects(&self, input: &Value) -> Effects {
         self.effects(input)
     }
@@ -378,7 +381,7 @@ impl Composite for PythonTool {
 
 /// A running function that makes calls.
 struct Orchestration<'a, 'c> {
-    tool: &'a PythonTool,
+    tool: &'a HostedTool,
     call: &'a CompositeCall<'c>,
     calls: &'a CodeCalls<'c>,
     /// The time that the code may work between two calls.

@@ -1,11 +1,12 @@
-//! The toolset kind `custom`: a worker's Python functions (`docs/guides/python-tools.md`).
+//! The toolset kind `custom`: a worker's functions in Python (`docs/guides/python-tools.md`) and in TypeScript
+//! (`docs/guides/typescript-tools.md`).
 
 use crate::{
-    approval::PythonRule,
+    approval::HostedRule,
     discovery::{Described, ExposedTool, Sharing},
     explain, host,
     python::Python,
-    tool::{PythonTool, Takes},
+    tool::{HostedTool, Takes},
     view::{self, Reach},
 };
 use llm_do_core::{
@@ -20,7 +21,7 @@ use llm_do_core::{
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
-    worker::{CodeEntry, ToolLevel, ToolModule, WorkerDefinition},
+    worker::{CodeEntry, Language, ToolLevel, ToolModule, WorkerDefinition},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 /// Name of the kind.
 const NAME: &str = "custom";
 
-/// Python functions as tools.
+/// Functions of code as tools.
 pub struct Custom {
     python: Option<Arc<Python>>,
 }
@@ -45,7 +46,7 @@ impl Custom {
     }
 
     fn python(&self) -> Result<&Arc<Python>, String> {
-        self.python.as_ref().ok_or_else(|| "this host does not run Python tools".to_owned())
+        self.python.as_ref().ok_or_else(|| "this host does not run tools of code".to_owned())
     }
 }
 
@@ -105,16 +106,24 @@ impl ToolsetKind for Custom {
         Box::pin(async move { Building::new(self.python()?, context).entry(code).await })
     }
 
-    fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
+    fn runtimes<'a>(&'a self, workers: &'a [Arc<WorkerDefinition>]) -> BoxFuture<'a, Vec<Runtime>> {
         Box::pin(async move {
-            let python = self.python.as_ref()?;
-            let interpreter = python.interpreter().await.ok()?;
-            Some(Runtime {
-                name: "python".into(),
-                version: interpreter.version.as_str().into(),
-                path: interpreter.path.to_string_lossy().into(),
-                confinement: python.confiner().name()?.into(),
-            })
+            let Some(python) = &self.python else { return Vec::new() };
+            let mut runtimes = Vec::new();
+            for (language, name) in [(Language::Python, "python"), (Language::Script, "node")] {
+                if !workers.iter().any(|worker| uses(worker, language)) {
+                    continue;
+                }
+                let Ok(interpreter) = python.interpreter(language).await else { continue };
+                let Some(confinement) = python.confiner().name() else { continue };
+                runtimes.push(Runtime {
+                    name: name.into(),
+                    version: interpreter.version.as_str().into(),
+                    path: interpreter.path.to_string_lossy().into(),
+                    confinement: confinement.into(),
+                });
+            }
+            runtimes
         })
     }
 
@@ -126,6 +135,13 @@ impl ToolsetKind for Custom {
             }
         })
     }
+}
+
+/// Returns true if a worker has code in a language.
+fn uses(worker: &WorkerDefinition, language: Language) -> bool {
+    let modules = worker.tools.iter().flat_map(|level| &level.modules).map(|module| &module.module);
+    let entry = worker.code.iter().map(|code| &code.module);
+    modules.chain(entry).any(|module| module.language() == language)
 }
 
 /// Formats the place of a tool's definition, for messages.
@@ -154,22 +170,35 @@ impl<'a> Building<'a> {
             .map(|own| own.iter().filter(|(_, value)| value.is_object()).map(|(name, _)| name).collect())
             .unwrap_or_default();
         let mut functions: Vec<Function> = Vec::new();
-        let mut known: Vec<Arc<str>> = Vec::new();
+        let mut known: Vec<(Arc<str>, Language)> = Vec::new();
         for level in levels.iter() {
-            let described = self.python.describe(level).await.map_err(|error| error.to_string())?;
-            let exposed = self.exposed(level, &described).await?;
-            let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)))
-                .for_worker(self.context.worker);
-            let mut made: Vec<Function> = Vec::new();
-            let mut exposed: Vec<_> =
-                exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
+            let parts = level.parts();
+            let mut exposed: Vec<(ToolModule, ExposedTool)> = Vec::new();
+            for (language, part) in &parts {
+                let described = self.python.describe(*language, part).await;
+                let described = described.map_err(|error| error.to_string())?;
+                let found = self.exposed(*language, part, &described).await?;
+                let tools = found.into_iter().filter(|(module, tool)| !self.is_entry(module, tool));
+                exposed.extend(tools.map(|(module, tool)| (module.clone(), tool.clone())));
+            }
             let is_known = |name: &str| {
-                known.iter().any(|known| **known == *name)
+                known.iter().any(|(known, _)| **known == *name)
                     || exposed.iter().any(|(_, tool)| *tool.name == *name)
             };
-            let listed = self.listed(level, self.names().filter(|name| !is_known(name))).await;
-            exposed.extend(listed.iter().map(|(module, tool)| (module, tool)));
+            let names: Vec<&str> = self.names().filter(|name| !is_known(name)).collect();
+            exposed.extend(self.listed(level, names).await);
+            let reaches: Vec<(Language, Reach)> = parts
+                .iter()
+                .map(|(language, _)| {
+                    let work = Some((self.context.run, &self.authority));
+                    let reach = Reach::new(*language, &level.package, levels.iter(), work);
+                    (*language, reach.for_worker(self.context.worker))
+                })
+                .collect();
+            let before = functions.len();
+            let mut used: Vec<Language> = Vec::new();
             for (at, (module, tool)) in exposed.iter().enumerate() {
+                let language = module.module.language();
                 if let Some((_, other)) = exposed[..at].iter().find(|(_, other)| other.name == tool.name) {
                     let (first, second) = (place(other, level), place(tool, level));
                     return Err(format!(
@@ -177,25 +206,34 @@ impl<'a> Building<'a> {
                         level.name, tool.name
                     ));
                 }
-                if !known.contains(&tool.name) {
-                    known.push(Arc::clone(&tool.name));
+                if known.iter().any(|(name, other)| *name == tool.name && *other != language) {
+                    return Err(format!(
+                        "the tool `{}` ({}) is defined in Python and in TypeScript: rename one of them",
+                        tool.name,
+                        place(tool, level)
+                    ));
+                }
+                if !known.iter().any(|(name, _)| *name == tool.name) {
+                    known.push((Arc::clone(&tool.name), language));
                 }
                 // A tool of a nearer level has this name.
-                if functions.iter().any(|nearer| nearer.meta.name == tool.name) {
+                if functions[..before].iter().any(|nearer| nearer.meta.name == tool.name) {
                     continue;
                 }
                 if !named.is_empty() && !named.iter().any(|name| **name == *tool.name) {
                     continue;
                 }
+                let Some((_, reach)) = reaches.iter().find(|(other, _)| *other == language) else { continue };
                 let own = configuration.get(&*tool.name);
-                made.push(self.function(level, module, tool, &reach, own)?);
+                functions.push(self.function(level, module, tool, reach, own)?);
+                used.push(language);
             }
-            if !made.is_empty() {
-                self.python.warm(&reach);
+            for (_, reach) in reaches.iter().filter(|(language, _)| used.contains(language)) {
+                self.python.warm(reach);
             }
-            functions.extend(made);
         }
         if let Some(missing) = named.iter().find(|name| !functions.iter().any(|f| *f.meta.name == ***name)) {
+            let known: Vec<&str> = known.iter().map(|(name, _)| &**name).collect();
             return Err(format!("there is no Python tool `{missing}`; there are: {}", known.join(", ")));
         }
         Ok(functions)
@@ -209,17 +247,14 @@ impl<'a> Building<'a> {
     }
 
     /// Finds functions that `custom.tools` lists by name although their modules do not expose them.
-    async fn listed<'n>(
-        &self,
-        level: &ToolLevel,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Vec<(ToolModule, ExposedTool)> {
+    async fn listed(&self, level: &ToolLevel, names: Vec<&str>) -> Vec<(ToolModule, ExposedTool)> {
         let mut found = Vec::new();
         for name in names {
             for ToolModule { module, .. } in &level.modules {
                 let module = ToolModule { module: module.clone(), names: vec![name.into()] };
                 let only = ToolLevel { modules: vec![module.clone()], ..level.clone() };
-                let Ok(described) = self.python.describe(&only).await else { continue };
+                let described = self.python.describe(module.module.language(), &only).await;
+                let Ok(described) = described else { continue };
                 // The report of a module without that name has a problem.
                 let report = described.modules.first().filter(|report| !report.has_problem());
                 if let Some(tool) = report.and_then(|report| report.functions.first()) {
@@ -228,7 +263,7 @@ impl<'a> Building<'a> {
                 }
             }
         }
-        found.retain(|(_, tool)| tool.refused.is_none());
+        found.retain(|(_, tool)| tool.refused.is_none() && !tool.untyped);
         found
     }
 
@@ -237,20 +272,22 @@ impl<'a> Building<'a> {
     /// they are called were not inspected before.
     async fn exposed<'m>(
         &self,
+        language: Language,
         level: &'m ToolLevel,
         described: &'m Described,
     ) -> Result<Vec<(&'m ToolModule, &'m ExposedTool)>, String> {
         let mut found = Vec::new();
         for (module, report) in level.modules.iter().zip(&described.modules) {
-            let interpreter = self.python.interpreter().await.map_err(|error| error.to_string())?;
+            let interpreter = self.python.interpreter(language).await.map_err(|error| error.to_string())?;
+            let language = language.name();
             if let Some(problem) = report.problem(&level.package.root, &interpreter) {
-                return Err(format!("its Python tools can't be imported: {problem}"));
+                return Err(format!("its {language} tools can't be imported: {problem}"));
             }
             if let Some(tool) = report.functions.iter().find(|tool| tool.refused.is_some()) {
                 let reason = tool.refused.as_deref().unwrap_or_default();
                 let place = place(tool, level);
                 return Err(format!(
-                    "the Python function `{}` ({place}) cannot be a tool: {reason}",
+                    "the {language} function `{}` ({place}) cannot be a tool: {reason}",
                     tool.name
                 ));
             }
@@ -272,14 +309,15 @@ impl<'a> Building<'a> {
             package: Arc::clone(&code.package),
             modules: vec![module.clone()],
         };
-        let described = self.python.describe(&level).await.map_err(|error| error.to_string())?;
-        let exposed = self.exposed(&level, &described).await?;
+        let language = code.module.language();
+        let described = self.python.describe(language, &level).await.map_err(|error| error.to_string())?;
+        let exposed = self.exposed(language, &level, &described).await?;
         let Some((_, tool)) = exposed.first() else {
             return Err(format!("the entry `{}` can't be called: there is no such function", code.function));
         };
         let levels = self.context.worker.tools.iter().chain([&level]);
-        let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)))
-            .for_worker(self.context.worker);
+        let work = Some((self.context.run, &self.authority));
+        let reach = Reach::new(language, &level.package, levels, work).for_worker(self.context.worker);
         self.python.warm(&reach);
         let mut function = self.function(&level, &module, tool, &reach, None)?;
         let schema = Arc::clone(&function.meta.input);
@@ -297,9 +335,10 @@ impl<'a> Building<'a> {
         reach: &Reach,
         own: Option<&Value>,
     ) -> Result<Function, String> {
+        let language = module.module.language().name();
         let schema = |value: &Value, what: &str| {
             Schema::new(value.clone()).map(Arc::new).map_err(|error| {
-                format!("the {what} of the Python tool `{}` is no schema: {error}", tool.name)
+                format!("the {what} of the {language} tool `{}` is no schema: {error}", tool.name)
             })
         };
         let foreign = matches!(level.package.source, FunctionSource::Library(_));
@@ -314,7 +353,7 @@ impl<'a> Building<'a> {
             tool_name: tool_name(&tool.name).into(),
             aliases: &[],
             description: match tool.description.is_empty() {
-                true => format!("The Python function `{}`.", tool.name).into(),
+                true => format!("The {language} function `{}`.", tool.name).into(),
                 false => Arc::clone(&tool.description),
             },
             input: schema(&tool.input, "arguments")?,
@@ -337,7 +376,7 @@ impl<'a> Building<'a> {
         };
         let body = self.body(meta.clone(), module, tool, reach, Takes::Arguments);
         let rule = (tool.approval.as_deref() == Some("callable")).then(|| {
-            Arc::new(PythonRule {
+            Arc::new(HostedRule {
                 python: Arc::clone(self.python),
                 reach: reach.clone(),
                 module: host::module(&reach.package, &module.module, &module.names),
@@ -358,7 +397,7 @@ impl<'a> Building<'a> {
         takes: Takes,
     ) -> Implementation {
         let composite = tool.context;
-        let tool = Arc::new(PythonTool {
+        let tool = Arc::new(HostedTool {
             python: Arc::clone(self.python),
             reach: reach.clone(),
             module: host::module(&reach.package, &module.module, &module.names),
@@ -418,7 +457,7 @@ impl<'a> Building<'a> {
             Some("callable") | None => None,
             Some(rule) => Some(
                 serde_json::from_value(json!(rule))
-                    .map_err(|_| format!("the Python tool `{}` states the approval `{rule}`", tool.name))?,
+                    .map_err(|_| format!("the tool `{}` states the approval `{rule}`", tool.name))?,
             ),
         };
         let outer = self.context.policy.as_ref();

@@ -2,13 +2,15 @@
 
 use crate::{
     interpreter::{Interpreter, Packages},
+    node::PACKAGES,
+    scripts,
     wire::MountGiven,
 };
 use llm_do_core::{
     authority::{Access, Authority, Network, Origin, Protection},
     function::FunctionSource,
     schema::sha256,
-    worker::{CodeEntry, CodeModule, CodePackage, RequestKey, ToolLevel, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, Language, RequestKey, ToolLevel, WorkerDefinition},
 };
 use llm_do_sandbox::{confine::ProcessView, read_regular};
 use std::{
@@ -28,6 +30,8 @@ const MOST_ENTRIES: usize = 200_000;
 /// The files, variables and network that the code of a package may use when a worker calls it.
 #[derive(Clone)]
 pub(crate) struct Reach {
+    /// The language of its modules.
+    pub(crate) language: Language,
     pub(crate) package: Arc<CodePackage>,
     /// The run. Discovery has none: it sees only code, and has no authority either.
     pub(crate) run: Option<Arc<str>>,
@@ -43,19 +47,20 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Creates the reach for those modules of the levels that belong to one package.
+    /// Creates the reach for those modules of the levels that belong to one package and are written in one language.
     pub(crate) fn new<'a>(
+        language: Language,
         package: &Arc<CodePackage>,
         levels: impl IntoIterator<Item = &'a ToolLevel>,
         work: Option<(&Arc<str>, &Arc<Authority>)>,
     ) -> Self {
         let (run, authority) = work.unzip();
         let of_package = levels.into_iter().filter(|level| level.package == *package);
-        let modules: Vec<CodeModule> =
-            of_package.flat_map(|level| &level.modules).map(|module| module.module.clone()).collect();
-        let key = sha256(format!("{modules:?}\0{authority:?}").as_bytes()).into();
+        let modules = of_package.flat_map(|level| &level.modules).map(|module| module.module.clone());
+        let modules: Vec<CodeModule> = modules.filter(|module| module.language() == language).collect();
+        let key = sha256(format!("{language:?}\0{modules:?}\0{authority:?}").as_bytes()).into();
         let (package, run, authority) = (Arc::clone(package), run.cloned(), authority.cloned());
-        Self { package, run, authority, modules, env: Vec::new(), keys: Vec::new(), key }
+        Self { language, package, run, authority, modules, env: Vec::new(), keys: Vec::new(), key }
     }
 
     /// Adds the environment variables that a worker declares for the code of its own package, as far as the operator
@@ -81,6 +86,8 @@ impl Reach {
         let mut places = self.code(interpreter);
         places.extend(interpreter.places.iter().cloned());
         places.push(interpreter.host.clone());
+        // Of installed packages an environment decides, and not the names of their files.
+        places.extend(packages_of(&self.package).filter(|_| self.language == Language::Script));
         places
     }
 
@@ -92,7 +99,7 @@ impl Reach {
 
     /// Lists the files and folders that hold its code.
     fn code(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
-        let mut places = code_places(&self.package, &self.modules);
+        let mut places = code_places(self.language, &self.package, &self.modules);
         // Only the program's environment knows packages that are installed in place.
         if self.package.source == FunctionSource::Program {
             let mut added = BTreeSet::new();
@@ -121,13 +128,29 @@ pub(crate) fn can_write(authority: &Authority) -> bool {
             .any(|mount| mount.origin == Origin::Declared && mount.access == Access::Write)
 }
 
+/// Returns the folder of the packages that are installed for a package's scripts, if it lies in the package.
+fn packages_of(package: &CodePackage) -> Option<PathBuf> {
+    let root = Path::new(package.root.as_str());
+    let folder = root.join(PACKAGES);
+    fs::canonicalize(&folder).ok().filter(|real| real.is_dir() && real.starts_with(root)).map(|_| folder)
+}
+
 /// Lists the files that modules may import and read: everything in their own folders, the modules and packages at the
 /// root of their package, and the data that the manifest names. The root also holds a worker's files, so other files
-/// there are left out.
-fn code_places(package: &CodePackage, modules: &[CodeModule]) -> Vec<PathBuf> {
+/// there are left out, except those that scripts import by relative paths.
+fn code_places(language: Language, package: &CodePackage, modules: &[CodeModule]) -> Vec<PathBuf> {
     let root = Path::new(package.root.as_str());
     let mut places = BTreeSet::new();
-    importable(root, &mut places);
+    match language {
+        Language::Python => importable(root, &mut places),
+        Language::Script => {
+            let files = modules.iter().filter_map(|module| match module {
+                CodeModule::File(place) => Some(PathBuf::from(place.as_str())),
+                CodeModule::Installed { .. } => None,
+            });
+            scripts::imported(root, files.collect(), &mut places);
+        }
+    }
     places.extend(package.data.iter().map(|place| PathBuf::from(place.as_str())));
     for module in modules {
         let CodeModule::File(place) = module else { continue };
@@ -226,12 +249,13 @@ pub fn code_sha256(levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> 
     let mut facts = BTreeSet::new();
     for (package, module) in modules {
         let code = CodePackage { data: Vec::new(), ..CodePackage::clone(package) };
-        let mut left: Vec<PathBuf> = code_places(&code, std::slice::from_ref(module));
+        let language = module.language();
+        let mut left: Vec<PathBuf> = code_places(language, &code, std::slice::from_ref(module));
         while let Some(path) = left.pop() {
             let linked = || path.is_symlink() && path.is_dir();
             if let Some(inner) = entries_of(&path) {
                 left.extend(inner.into_iter().filter(|_| !linked()));
-            } else if path.extension().is_some_and(|extension| extension == "py" || extension == "so") {
+            } else if is_source(language, &path) {
                 let name = path.strip_prefix(package.root.as_str()).unwrap_or(&path);
                 let content = read_regular(&path, MOST_FINGERPRINTED).ok().map(|content| sha256(&content));
                 facts.insert(format!("{:?}\0{name:?}\0{content:?}", package.source));
@@ -242,6 +266,15 @@ pub fn code_sha256(levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> 
         }
     }
     sha256(facts.into_iter().collect::<Vec<_>>().join("\n").as_bytes()).into()
+}
+
+/// Returns true if a file is source that a language runs, or decides which packages it runs.
+fn is_source(language: Language, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match language {
+        Language::Python => [".py", ".so"].iter().any(|end| name.ends_with(end)),
+        Language::Script => scripts::is_source(&name),
+    }
 }
 
 /// Lists the entries of a folder, the last name first. Returns `None` if the path is not a folder.

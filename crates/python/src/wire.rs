@@ -178,7 +178,7 @@ pub(crate) enum FromHost {
         id: Option<u64>,
         /// The error.
         #[serde(flatten)]
-        error: PythonError,
+        error: CodeError,
     },
     /// Code makes a call or begins a step.
     Callback {
@@ -201,7 +201,7 @@ pub(crate) enum FromHost {
         value: Value,
         /// The error of the step, if it failed.
         #[serde(default)]
-        error: Option<PythonError>,
+        error: Option<CodeError>,
     },
     /// Code printed or logged something.
     Log {
@@ -270,7 +270,7 @@ pub(crate) enum Op {
 /// A failure in a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct PythonError {
+pub(crate) struct CodeError {
     /// The kind of the failure; see [`crate::explain`].
     pub(crate) kind: String,
     /// The exception's class.

@@ -134,7 +134,7 @@ impl ToolsetKind for Shell {
         }))
     }
 
-    fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
+    fn runtimes<'a>(&'a self, _: &'a [Arc<WorkerDefinition>]) -> BoxFuture<'a, Vec<Runtime>> {
         let runtime = self.host.as_ref().and_then(|host| {
             let variables = env_allowlist(|name| (host.environment)(name));
             let path = variables.into_iter().find_map(|(name, path)| (name == "PATH").then_some(path));
@@ -145,7 +145,7 @@ impl ToolsetKind for Shell {
                 confinement: host.confiner.name()?.into(),
             })
         });
-        Box::pin(async { runtime })
+        Box::pin(async { runtime.into_iter().collect() })
     }
 
     fn build<'a>(

@@ -1,7 +1,8 @@
-//! Measures the time of a Python tool's call in its confined host. Prints JSON on stdout.
+//! Measures the time of a tool's call in its confined host: a tool in Python, or in TypeScript. Prints JSON on stdout.
 //!
-//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts like a run, and the bare interpreter, each
-//! confined and not; then calls `echo(text)` N times with a text of that many bytes.
+//! `python_calls [--calls N] [--bytes N] [--starts N] [--language python|typescript]`: starts hosts like a run, and the
+//! bare interpreter, each confined and not; then calls `echo(text)` N times with a text of that many bytes. `LLM_DO_NODE`
+//! names the Node.
 
 use llm_do::{
     PythonFor, RunOptions, Session, Settings,
@@ -12,7 +13,7 @@ use llm_do::{
         shared::Results,
         toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
         vfs::FileSystem,
-        worker::Definitions,
+        worker::{Definitions, Language},
     },
     program::target::{Request, Surroundings},
     python_tools::{Custom, Interpreter},
@@ -42,14 +43,34 @@ def size(path: Path) -> int:
     return path.stat().st_size
 "#;
 
+const SCRIPT: &str = "
+/** Gives the text back.
+ * @param {string} text */
+export const echo = (text: string): string => text;
+
+/** Gives the text back from a promise.
+ * @param {string} text */
+export const later = async (text: string): Promise<string> => text;
+";
+
 fn main() -> Result<(), Failure> {
     confine::install();
     let mut calls = 1000;
     let mut bytes = 1024;
     let mut starts = 10;
+    let mut language = Language::Python;
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
-        let number = arguments.next().ok_or("a flag without its number")?.parse()?;
+        let value = arguments.next().ok_or("a flag without its value")?;
+        if flag == "--language" {
+            language = match value.as_str() {
+                "python" => Language::Python,
+                "typescript" => Language::Script,
+                other => return Err(format!("no language `{other}`").into()),
+            };
+            continue;
+        }
+        let number = value.parse()?;
         match flag.as_str() {
             "--calls" => calls = number,
             "--bytes" => bytes = number,
@@ -58,14 +79,23 @@ fn main() -> Result<(), Failure> {
         }
     }
     let place = tempfile::tempdir()?;
-    std::fs::write(place.path().join("tools.py"), TOOLS)?;
+    match language {
+        Language::Python => std::fs::write(place.path().join("tools.py"), TOOLS)?,
+        Language::Script => std::fs::write(place.path().join("tools.ts"), SCRIPT)?,
+    }
     std::fs::write(place.path().join("main.worker"), "---\n---\nYou call tools.\n")?;
     std::fs::write(place.path().join("none.yaml"), "answers:\n  - text: done\n")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    print(&runtime.block_on(measure(place.path(), calls, bytes, starts))?)
+    print(&runtime.block_on(measure(place.path(), language, calls, bytes, starts))?)
 }
 
-async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Result<Value, Failure> {
+async fn measure(
+    place: &Path,
+    language: Language,
+    calls: usize,
+    bytes: usize,
+    starts: usize,
+) -> Result<Value, Failure> {
     let settings = || Settings {
         request: Request {
             positionals: vec![place.display().to_string(), String::new()],
@@ -97,7 +127,7 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         confiner: Arc::default(),
         only_looks: false,
     };
-    let interpreter = python_for.python().interpreter().await?;
+    let interpreter = python_for.python().interpreter(language).await?;
     let definitions = Arc::clone(session.program()) as Arc<dyn Definitions>;
     let mut first = Vec::new();
     let mut bare = Vec::new();
@@ -120,10 +150,10 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
     let mut functions = Vec::new();
     for _ in 0..starts.max(1) {
         let began = Instant::now();
-        Command::new(&interpreter.path).args(["-I", "-c", "pass"]).status().await?;
+        Command::new(&interpreter.path).args(nothing(language)).status().await?;
         bare.push(millis(began.elapsed()));
         let began = Instant::now();
-        just_python(&interpreter).await?;
+        just_interpreter(&interpreter).await?;
         confined.push(millis(began.elapsed()));
         let began = Instant::now();
         // A new pool: nothing is warm.
@@ -134,7 +164,8 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
     let warm = caller.many(&functions, "echo", &text, calls).await?;
     let warm_async = caller.many(&functions, "later", &text, calls).await?;
     Ok(json!({
-        "python": interpreter.version,
+        "language": language.name(),
+        "version": interpreter.version,
         "tier": confine::probe().tier,
         "calls": calls,
         "bytes": bytes,
@@ -145,17 +176,47 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         "first_ms": first,
         "call_us": warm,
         "async_call_us": warm_async,
+        "host_kib": resident(&interpreter.path),
     }))
 }
 
+/// The arguments with which an interpreter does nothing.
+fn nothing(language: Language) -> &'static [&'static str] {
+    match language {
+        Language::Python => &["-I", "-c", "pass"],
+        Language::Script => &["-e", "0"],
+    }
+}
+
+/// Returns the resident memory of the hosts that this interpreter runs, in KiB.
+fn resident(interpreter: &Path) -> Vec<u64> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let real = interpreter.canonicalize().unwrap_or_else(|_| interpreter.to_owned());
+    let hosts = processes.filter(|process| {
+        let own = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == real)
+            && String::from_utf8_lossy(&own).contains("/host.")
+    });
+    let status = hosts.filter_map(|process| std::fs::read_to_string(process.join("status")).ok());
+    let memory = status.filter_map(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().trim_end_matches(" kB").trim().parse().ok()
+    });
+    memory.collect()
+}
+
 /// Starts the interpreter alone, confined like a host.
-async fn just_python(interpreter: &Interpreter) -> Result<(), Failure> {
+async fn just_interpreter(interpreter: &Interpreter) -> Result<(), Failure> {
     let tier = confine::probe().tier.ok_or("nothing confines here")?;
     let view = ProcessView::empty().with_readable(interpreter.places.iter().cloned());
     let mut process = Process::new(&interpreter.path, view, Confinement::Tier(tier));
-    process.args = vec!["-I".into(), "-c".into(), "pass".into()];
+    process.args = nothing(interpreter.language).iter().map(Into::into).collect();
     let exit = process.start().await?.wait().await;
-    if exit.code == Some(0) { Ok(()) } else { Err(format!("Python ended with {exit:?}").into()) }
+    if exit.code == Some(0) {
+        Ok(())
+    } else {
+        Err(format!("{} ended with {exit:?}", interpreter.language.name()).into())
+    }
 }
 
 struct Caller<'a> {
@@ -169,6 +230,7 @@ impl Caller<'_> {
         let function = functions.iter().find(|f| &*f.meta.name == name).ok_or("no such tool")?;
         let Implementation::Leaf(leaf) = &function.body else { return Err("no leaf".into()) };
         let began = Instant::now();
+        let _turn = leaf.turn().await;
         let output = leaf
             .run(LeafCall {
                 redact: &llm_do::core::redact::NoSecrets,

@@ -168,9 +168,11 @@ fn python(project: &llm_do::core::authority::Place, environment: &Environment) -
         PythonFor { project, home: &home(), environment, confiner: Arc::default(), only_looks: true }
             .python();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let found = runtime
-        .map_err(|error| error.to_string())
-        .and_then(|runtime| runtime.block_on(python.interpreter()).map_err(|error| error.to_string()));
+    let found = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+        runtime
+            .block_on(python.interpreter(llm_do::core::worker::Language::Python))
+            .map_err(|error| error.to_string())
+    });
     let why = "for tools in Python";
     Finding::new("python", why, found.map(|found| found.to_string()), install("python3"))
 }

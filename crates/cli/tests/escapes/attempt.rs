@@ -76,6 +76,8 @@ pub(crate) enum Need {
     Root,
     /// `/usr/bin/python3`.
     Python,
+    /// A Node that runs tools in TypeScript.
+    Node,
     /// `git`.
     Git,
     /// A build with local models.

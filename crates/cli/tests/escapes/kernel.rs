@@ -36,7 +36,7 @@ pub(crate) fn group() -> Group {
     }
 }
 
-fn probes() -> Vec<Probe> {
+pub(crate) fn probes() -> Vec<Probe> {
     vec![
         Probe::filtered("`io_uring`, which makes calls that no filter sees", "return each(lambda: syscall(425, 425, 0, 0), lambda: syscall(426, 426, 0, 0, 0, 0, 0, 0), lambda: syscall(427, 427, 0, 0, 0, 0))")
             .reaches(),

@@ -42,6 +42,7 @@ mod loading;
 mod mcp_clients;
 mod mcp_servers;
 mod named_words;
+mod node_hosts;
 mod operator;
 mod paths;
 mod probe;
@@ -124,6 +125,7 @@ groups! {
     declared_commands: declared_commands::group,
     project_code: project_code::group,
     python_environments: python_environments::group,
+    node_hosts: node_hosts::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     injected_words: injected_words::group,
@@ -190,6 +192,37 @@ fn attack(group: &Group) {
     if wanted.is_none() {
         table::compare_section(group, &outcomes);
     }
+}
+
+/// The attacks of confined processes, made by a Node in the place of a Python, in both tiers.
+#[test]
+fn probes_of_processes_hold_under_node() {
+    let needs = [attempt::Need::Node, attempt::Need::Python, attempt::Need::Tiers];
+    if let Some(why) = needs.iter().find_map(|need| need.missing()) {
+        println!("skipped: {why}");
+        return;
+    }
+    let node = world::node().expect("it is there");
+    let lists =
+        [process_files::probes(), processes::other_probes(), processes::socket_probes(), kernel::probes()];
+    let probes: Vec<_> = lists.into_iter().flatten().map(|probe| probe.under_node(&node)).collect();
+    assert!(probes.len() > 80, "there are only {} probes", probes.len());
+    let next = AtomicUsize::new(0);
+    let wrong = std::sync::Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(probe) = probes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let world = world::World::new();
+                    if let Err(escape) = probe.run(&world).and_then(|_| world.check_oracles()) {
+                        wrong.lock().expect("no panic").push(format!("{}: {escape}", probe.name()));
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("no panic");
+    assert!(wrong.is_empty(), "{} of {} went wrong:\n\n{}", wrong.len(), probes.len(), wrong.join("\n\n"));
 }
 
 #[test]

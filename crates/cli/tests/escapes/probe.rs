@@ -14,7 +14,7 @@ use std::{
     fs::{self, File},
     io::Read as _,
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, LazyLock, atomic::Ordering},
 };
@@ -51,6 +51,8 @@ pub(crate) struct Probe {
     outcome: Outcome,
     prepare: fn(&World),
     afterwards: fn(&World) -> Result<(), Escape>,
+    /// The Node that runs it, if it is not run directly.
+    node: Option<PathBuf>,
 }
 
 impl Probe {
@@ -72,7 +74,18 @@ impl Probe {
             outcome: Outcome::Refused,
             prepare: |_| {},
             afterwards: |_| Ok(()),
+            node: None,
         }
+    }
+
+    /// A Node host's process makes the probe: the launcher confines Node, which starts the same code.
+    pub(crate) fn under_node(mut self, node: &Path) -> Self {
+        self.node = Some(node.to_owned());
+        self
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// The system call filter stops it in both tiers, with `EPERM`.
@@ -139,7 +152,7 @@ impl Probe {
         launched(Attempt::new(Process, Launcher, self.name, mechanism, move |world| self.run(world)), "A, B")
     }
 
-    fn run(&self, world: &World) -> Tried {
+    pub(crate) fn run(&self, world: &World) -> Tried {
         self.control_holds()?;
         (self.prepare)(world);
         for (tier, (_, verdicts)) in [(A, self.a), (B, self.b)] {
@@ -184,6 +197,9 @@ impl Probe {
         let mut victim = Victim::new(world);
         let authority = if self.whole { world.whole() } else { parts(world) };
         let mut process = python(world, &authority, confinement, self.script, &victim);
+        if let Some(node) = &self.node {
+            process = in_node(process, node);
+        }
         process.limits = match confinement {
             Confinement::Tier(_) => self.limits,
             // An unconfined process has limits too: these are as good as none.
@@ -339,6 +355,20 @@ pub(crate) fn python_in(
     process.args =
         ["-I", "-c", prelude, script, &facts.to_string()].into_iter().map(OsString::from).collect();
     process
+}
+
+/// Starts a program, with this process's output, and ends as it ends.
+const RELAY: &str = "const { spawnSync } = require('node:child_process');\n\
+                     const { status, signal } = spawnSync(process.argv[1], process.argv.slice(2), { stdio: 'inherit' });\n\
+                     if (signal) process.kill(process.pid, signal); else process.exitCode = status;";
+
+/// The same process, started by a Node in its place.
+fn in_node(process: Confined, node: &Path) -> Confined {
+    let program = process.program.clone();
+    let start = ["-e".into(), RELAY.into(), "--".into(), program.into()];
+    let view = process.view.clone().with_readable([node.to_owned()]);
+    let args = start.into_iter().chain(process.args.clone()).collect();
+    Confined { args, env: process.env.clone(), ..Confined::new(node, view, process.confinement) }
 }
 
 /// Runs a process to its end. The attacker learns the output of a confined process.

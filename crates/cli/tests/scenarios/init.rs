@@ -234,6 +234,7 @@ fn init_lists_templates() {
     minimal         one worker with a folder to read and a folder to write
     pipeline        an orchestrator that passes each text through three typed stages
     research-agent  a researcher that has documents read and its answer checked by other workers
+    typescript      a worker with tools in TypeScript
     ");
     let told = scenario.run(&["init", "--list-templates", "--json"]);
     let list: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");

@@ -72,12 +72,23 @@ const PROTECTED_NAMES: &[&str] = &[".venv", "pyvenv.cfg", "llm-do.lock", ".llm-d
 /// Ends of names that are protected in every folder: workers, files that Python reads when it starts, cases and their
 /// recordings. Lower case.
 const PROTECTED_SUFFIXES: &[&str] = &[".worker", ".pth", ".cases.yaml", ".cases.jsonl", ".recorded"];
-/// Ends of the names of files that Python imports.
-const IMPORTED_SUFFIXES: &[&str] = &[".py", ".pyc", ".so", ".pyd"];
+/// Ends of the names of files that Python and Node import.
+const IMPORTED_SUFFIXES: &[&str] =
+    &[".py", ".pyc", ".so", ".pyd", ".ts", ".mts", ".cts", ".js", ".mjs", ".cjs", ".node"];
 /// The file that makes a folder a package.
 const PACKAGE_FILE: &str = "__init__.py";
 /// Files beside the program's Python code that determine its interpreter and packages.
-const ENVIRONMENT_FILES: &[&str] = &["pyproject.toml", "uv.lock", "uv.toml", ".python-version"];
+const ENVIRONMENT_FILES: &[&str] = &[
+    "pyproject.toml",
+    "uv.lock",
+    "uv.toml",
+    ".python-version",
+    "package.json",
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+];
 /// Files and folders that other programs execute: build services, editors, hooks of version control, shells. Lower case.
 const EXECUTED_NAMES: &[&str] = &[
     ".github",
@@ -94,7 +105,19 @@ const EXECUTED_NAMES: &[&str] = &[
 /// A folder at the program's root whose content other programs execute, like [`EXECUTED_NAMES`].
 const HOOKS: &str = "hooks";
 /// Folders and files that define any program, in addition to those in its manifest.
-const CONVENTIONAL: &[&str] = &["prompts", "templates", "schemas", "tools", "toolsets", "tools.py"];
+const CONVENTIONAL: &[&str] = &[
+    "prompts",
+    "templates",
+    "schemas",
+    "tools",
+    "toolsets",
+    "tools.py",
+    "tools.ts",
+    "tools.mts",
+    "tools.js",
+    "tools.mjs",
+    "node_modules",
+];
 
 impl Protection {
     /// Creates the protection of the program at `root`. `defining` adds the paths in the manifest: the workers root,

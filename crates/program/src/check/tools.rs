@@ -17,7 +17,7 @@ use crate::{
 };
 use llm_do_core::{
     function::{Risk, tool_name},
-    worker::{CodeEntry, CodeModule, ToolLevel, ToolModule},
+    worker::{CodeEntry, CodeModule, Language, ToolLevel, ToolModule},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -161,6 +161,10 @@ fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &
                 let (one, two) = (shown(packages, other), shown(packages, &module.module));
                 let files =
                     if one == two { format!("in `{one}`") } else { format!("in `{one}` and in `{two}`") };
+                if other.language() != module.module.language() {
+                    found.push(in_two_languages(&tool.name, &at(), &place(packages, level, first)));
+                    continue;
+                }
                 found.push(
                     Diagnostic::error(
                         codes::TOOL_TWICE,
@@ -186,21 +190,42 @@ fn imported<'a>(scope: &Scope<'_>, effective: &'a Effective, module: &CodeModule
     let found = named.find(|(text, _)| match module {
         CodeModule::Installed { module, function } => *text == format!("{module}:{function}"),
         CodeModule::File(file) => {
-            let text = text.trim_start_matches("./").trim_end_matches(".py");
-            file.as_str().trim_end_matches(".py").ends_with(&format!("/{text}"))
+            let stem = |path: &str| {
+                let end = [".py"].iter().chain(&Language::SCRIPTS).find(|end| path.ends_with(**end));
+                path[..path.len() - end.map_or(0, |end| end.len())].to_owned()
+            };
+            let text = stem(text.trim_start_matches("./"));
+            stem(file.as_str()).ends_with(&format!("/{text}"))
         }
     });
     found.map(|(_, span)| span)
 }
 
+/// Returns the finding for a tool that one worker has in two languages.
+fn in_two_languages(name: &str, here: &Span, other: &Span) -> Diagnostic {
+    let message = format!("the tool `{name}` is defined in Python and in TypeScript");
+    Diagnostic::error(codes::TOOL_IN_TWO_LANGUAGES, message)
+        .at(here)
+        .related("the other one", other)
+        .help("rename one of them: Python and TypeScript tools of one worker share their names")
+}
+
 /// Finds tools that a nearer level shadows.
 fn shadows(scope: &Scope<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>) {
-    let mut nearest: BTreeMap<&str, (&ToolLevel, &CodeTool)> = BTreeMap::new();
+    let mut nearest: BTreeMap<&str, (&ToolLevel, &CodeTool, Language)> = BTreeMap::new();
     for level in levels {
-        let mut here: Vec<&CodeTool> = Vec::new();
-        for tool in scope.exposed.of(level).unwrap_or_default().iter().flat_map(|module| &module.tools) {
-            here.push(tool);
-            let Some((near, hiding)) = nearest.get(&*tool.name) else { continue };
+        let mut here: Vec<(&CodeTool, Language)> = Vec::new();
+        let modules = level.modules.iter().zip(scope.exposed.of(level).unwrap_or_default());
+        let tools = modules
+            .flat_map(|(module, exposed)| exposed.tools.iter().map(|tool| (tool, module.module.language())));
+        for (tool, language) in tools {
+            here.push((tool, language));
+            let Some((near, hiding, other)) = nearest.get(&*tool.name) else { continue };
+            if *other != language {
+                let (here, there) = (place(scope.packages, level, tool), place(scope.packages, near, hiding));
+                found.push(in_two_languages(&tool.name, &there, &here));
+                continue;
+            }
             found.push(
                 Diagnostic::warning(
                     codes::SHADOWED_TOOL,
@@ -211,8 +236,8 @@ fn shadows(scope: &Scope<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>)
                 .help("rename one of them if you need both"),
             );
         }
-        for tool in here {
-            nearest.entry(&tool.name).or_insert((level, tool));
+        for (tool, language) in here {
+            nearest.entry(&tool.name).or_insert((level, tool, language));
         }
     }
 }
@@ -320,7 +345,7 @@ fn unknown<'a>(
         .did_you_mean(name, tools.clone());
     let all: Vec<&str> = tools.take(13).collect();
     found.push(match (missing.nearest.is_empty(), all.len()) {
-        (true, 0) => missing.help("there are no Python tools here; put them in `tools.py` or `tools/`"),
+        (true, 0) => missing.help("there are no tools here; put them in `tools.py`, `tools.ts` or `tools/`"),
         (true, 1..=12) => missing.help(format!("available Python tools: {}", all.join(", "))),
         _ => missing,
     });

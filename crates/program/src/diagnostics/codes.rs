@@ -129,6 +129,7 @@ codes! {
     NOT_LOOKED_INTO = "W0712", "Python tools that were not checked";
     UNMATCHED_RULE = "W0713", "a rule that no known tool matches";
     UNMARKED_FUNCTION = "W0714", "a function that is no tool because others are marked";
+    TOOL_IN_TWO_LANGUAGES = "E0715", "a tool is defined in Python and in TypeScript";
 
     CALL_CYCLE = "E0801", "workers call each other in a cycle";
     UNSATISFIABLE_CALL = "E0802", "a value that a parameter does not accept";

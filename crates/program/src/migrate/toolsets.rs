@@ -101,12 +101,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
     }
     for (key, value, span) in new.left {
         if let Some(name) = key.strip_prefix("toolsets.").filter(|name| !name.contains('.')) {
-            let what = match name {
-                "custom" => {
-                    "the tools of `custom` are not written in Python: rewrite them as functions in tools.py"
-                }
-                _ => "if it is Python code, put its functions into tools.py and name them under `custom`",
-            };
+            let what = "if it is Python code, put its functions into tools.py and name them under `custom`";
             let message = format!(
                 "the toolset `{name}` can't be carried over, and is kept under `{}`: {what}",
                 super::LEFT_OVER
@@ -193,10 +188,6 @@ fn one(old: Old, names: &Names, new: &mut New, findings: &mut Findings) {
     match kind {
         "workers" => workers(&mut value, names),
         "filesystem" => filesystem(&mut value, &key_span, new),
-        "custom" if is_script(&value) => {
-            new.left.push((format!("toolsets.{name}"), value, key_span));
-            return;
-        }
         _ => {}
     }
     new.add(entry(kind, value));
@@ -404,10 +395,4 @@ fn filesystem(value: &mut Node, span: &Span, new: &mut New) {
             new.left.push((format!("toolsets.filesystem.{key}"), entry.value, span.clone()));
         }
     }
-}
-
-/// Returns true if custom tools are written in a language other than Python.
-fn is_script(value: &Node) -> bool {
-    let module = value.get("module").and_then(Node::as_text).unwrap_or_default();
-    [".ts", ".js", ".mjs", ".cjs", ".tsx"].iter().any(|extension| module.ends_with(extension))
 }

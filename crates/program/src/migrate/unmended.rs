@@ -14,8 +14,8 @@ use crate::{
 
 /// Tools that only some workers have now.
 const CALLS: [&str; 2] = ["worker_call", "worker_create"];
-/// Extensions of programs that are not written in Python.
-const SCRIPTS: [&str; 5] = ["ts", "tsx", "js", "mjs", "cjs"];
+/// Extensions of scripts that Node does not run as modules with types.
+const SCRIPTS: [&str; 2] = ["tsx", "cjs"];
 
 /// Adds notes about the parts that the user has to change by hand.
 pub(super) fn tell(drafts: &[Draft], inventory: &Inventory, scope: &Scope, findings: &mut Findings) {
@@ -36,7 +36,7 @@ pub(super) fn tell(drafts: &[Draft], inventory: &Inventory, scope: &Scope, findi
     }
     if *scope == Scope::Folder {
         for path in inventory.files.iter().filter(|path| is_script(path)) {
-            let message = "has tools that are not written in Python: rewrite them as functions in tools.py";
+            let message = "is no module of tools here: make it a `.ts` or `.mjs` file";
             findings.note(Weight::Lost, Some(path), None, message);
         }
     }
@@ -95,7 +95,7 @@ fn names(text: &str, word: &str) -> bool {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|part| part == word)
 }
 
-/// Returns true if a file is at a place of Python tools, but in another language.
+/// Returns true if a file is at a place of tools, and Node does not run its kind as a module.
 fn is_script(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };

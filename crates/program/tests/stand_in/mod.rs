@@ -1,6 +1,7 @@
 //! The toolset kind that runs Python, and a reader of Python code, for tests that run none.
 //!
-//! The reader understands what a bad program needs: `def NAME(...)` at the beginning of a line, `class NAME` with
+//! The reader understands what a bad program needs: `def NAME(...)` and, in TypeScript, `export function NAME(...)` at the
+//! beginning of a line, `class NAME` with
 //! annotated fields, imports (of which those of `missing...` fail), and the line `# no interpreter`.
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 
@@ -64,7 +65,7 @@ pub(crate) fn registry() -> ToolsetRegistry {
     registry
 }
 
-/// Python files by their place.
+/// Files of code by their place.
 #[derive(Default)]
 pub(crate) struct Reader(BTreeMap<String, String>);
 
@@ -74,14 +75,14 @@ impl Reader {
         Self(files.into_iter().map(|(path, text)| (format!("{root}/{path}"), text.to_owned())).collect())
     }
 
-    /// Adds the Python files below a folder.
+    /// Adds the files of code below a folder.
     pub(crate) fn and_below(mut self, folder: &Path) -> Self {
         let Ok(folder) = folder.canonicalize() else { return self };
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 self = self.and_below(&path);
-            } else if path.extension().is_some_and(|extension| extension == "py") {
+            } else if path.extension().is_some_and(|extension| extension == "py" || extension == "ts") {
                 self.0.insert(path.to_string_lossy().into_owned(), fs::read_to_string(&path).unwrap());
             }
         }
@@ -128,7 +129,8 @@ impl Reader {
         let (mut before, mut hidden) = ("", Vec::new());
         let functions = text.lines().enumerate().filter_map(|(i, line)| {
             let decorator = std::mem::replace(&mut before, line);
-            let (name, rest) = line.strip_prefix("def ")?.split_once('(')?;
+            let function = line.strip_prefix("def ").or_else(|| line.strip_prefix("export function "));
+            let (name, rest) = function?.split_once('(')?;
             let typed = rest.contains(": ") || rest.contains("->");
             let exposed = match names {
                 [] => typed && !name.starts_with('_'),

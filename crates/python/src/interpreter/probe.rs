@@ -1,7 +1,7 @@
 //! The probe: an interpreter reports its version and compiles the host, in a confined process.
 
 use super::{PROBE_LIMIT, write_once};
-use crate::host::HOST;
+use crate::host::PYTHON;
 use llm_do_core::schema::sha256;
 use llm_do_sandbox::confine::{Confinement, Exit, Process, ProcessView};
 use serde::Deserialize;
@@ -47,8 +47,8 @@ pub(crate) async fn ask(
     cache: &Path,
     confinement: Confinement,
 ) -> Result<Probed, String> {
-    let source = cache.join(format!("host-{}.py", &sha256(HOST.as_bytes())[..16]));
-    write_once(&source, HOST.as_bytes())
+    let source = cache.join(format!("host-{}.py", &sha256(PYTHON.as_bytes())[..16]));
+    write_once(&source, PYTHON.as_bytes())
         .map_err(|error| format!("cannot be tried: {}: {error}", source.display()))?;
     let readable = places.iter().cloned().chain([source.clone()]);
     let view = ProcessView::empty().with_readable(readable);

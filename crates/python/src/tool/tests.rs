@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::python::Settings;
+use llm_do_core::worker::Language;
 use llm_do_core::{
     authority::{Authority, Bounds, Network, Place, Protection, View},
     call_path::CallPath,
@@ -151,7 +152,7 @@ impl Project {
         let module =
             ToolModule { module: CodeModule::File(package.root.join("tools.py")), names: vec![name.into()] };
         let level = ToolLevel { name: "test".into(), package, modules: vec![module] };
-        let described = self.python.describe(&level).await.unwrap();
+        let described = self.python.describe(Language::Python, &level).await.unwrap();
         let exposed = described.modules[0].functions[0].clone();
         let driver = Arc::new(self.driver());
         begun(driver.canceller());
@@ -192,8 +193,8 @@ impl Project {
             wildcard: false,
             policy: None,
         };
-        let reach = Reach::new(&level.package, [&level], None);
-        let tool = PythonTool {
+        let reach = Reach::new(Language::Python, &level.package, [&level], None);
+        let tool = HostedTool {
             python: Arc::clone(&self.python),
             module: crate::host::module(&level.package, &level.modules[0].module, &level.modules[0].names),
             reach,

@@ -44,7 +44,7 @@ pub(super) fn writing(tools: &str, calls: &[Value]) -> Scenario {
 }
 
 /// The script of a model that makes these calls one after another and then says "done".
-pub(super) fn script(calls: &[Value]) -> String {
+pub(crate) fn script(calls: &[Value]) -> String {
     let mut answers: Vec<Value> = calls
         .iter()
         .enumerate()
@@ -55,19 +55,19 @@ pub(super) fn script(calls: &[Value]) -> String {
 }
 
 /// A call without arguments.
-pub(super) fn call(tool: &str) -> Value {
+pub(crate) fn call(tool: &str) -> Value {
     json!({"tool": tool, "arguments": {}})
 }
 
 /// Runs the project to its end, and checks that no process is left.
-pub(super) fn run(scenario: &Scenario, arguments: &[&str]) -> Finished {
+pub(crate) fn run(scenario: &Scenario, arguments: &[&str]) -> Finished {
     let told = Running::start(scenario, arguments).end(scenario);
     assert_no_process_is_left(scenario);
     told
 }
 
 /// Runs the project, which must succeed.
-pub(super) fn succeed(scenario: &Scenario, arguments: &[&str]) -> Finished {
+pub(crate) fn succeed(scenario: &Scenario, arguments: &[&str]) -> Finished {
     let told = run(scenario, arguments);
     assert_eq!(told.code, Some(0), "{told}");
     told
@@ -180,7 +180,7 @@ pub(super) fn processes_of(scenario: &Scenario) -> Vec<String> {
 }
 
 /// The result of the call at this path, as the model or code receives it.
-pub(super) fn ending(scenario: &Scenario, path: &str) -> Value {
+pub(crate) fn ending(scenario: &Scenario, path: &str) -> Value {
     let journal = scenario.journal();
     let last = journal.iter().rev().find(|record| {
         let kind = record["kind"].as_str().unwrap_or_default();
@@ -194,14 +194,14 @@ pub(super) fn ending(scenario: &Scenario, path: &str) -> Value {
 }
 
 /// The output of the call at this path.
-pub(super) fn output(scenario: &Scenario, path: &str) -> Value {
+pub(crate) fn output(scenario: &Scenario, path: &str) -> Value {
     let ending = ending(scenario, path);
     assert!(ending.get("output").is_some(), "{path} failed: {ending:#}");
     ending["output"].clone()
 }
 
 /// The failure of the call at this path.
-pub(super) fn failure(scenario: &Scenario, path: &str) -> String {
+pub(crate) fn failure(scenario: &Scenario, path: &str) -> String {
     let ending = ending(scenario, path);
     match ending["failure"]["message"].as_str() {
         Some(message) => scenario.steady(message),
@@ -224,7 +224,7 @@ pub(super) fn offered(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Asserts that a text contains these parts.
-pub(super) fn holds(text: &str, parts: &[&str]) {
+pub(crate) fn holds(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "`{part}` is missing in: {text}");
     }

@@ -48,7 +48,7 @@ pub(super) async fn prepare(
     }
     server_tools::check(worker, &worker.server_tools, &*model)?;
     let Entered { frame, handed, attached, input } = enter(worker, call).await?;
-    let mut terms = host.models.terms(&model_name);
+    let mut terms = model_switch::terms(host, &model_name, &frame);
     if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit()) {
         let uses = !worker.server_tools.is_empty();
         if terms.price.is_none_or(|price| uses && price.server_use.is_none()) {
@@ -183,7 +183,7 @@ pub(super) async fn prepare(
         let opened = host.models.open(&started);
         model = opened.map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
         settings = model_switch::settings(worker, &started, host);
-        terms = host.models.terms(&started);
+        terms = model_switch::terms(host, &started, &frame);
         model_name = started;
     }
     let frame = frame.after(frame.trail().clone().begun(origin, call.path, &worker.id));

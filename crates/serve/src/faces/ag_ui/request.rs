@@ -9,8 +9,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do::{
     Session,
     core::{
-        attachment::Attachment, definition::Signature, json, model::Blob, question::Answer,
-        toolsets::client::ClientTool, worker::media_type,
+        attachment::Attachment, client_tool::ClientTool, definition::Signature, json, model::Blob,
+        question::Answer, worker::media_type,
     },
     runs::is_run_id,
 };

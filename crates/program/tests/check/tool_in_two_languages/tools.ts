@@ -1,0 +1,4 @@
+/** @param {string} name */
+export function greet(name: string): string {
+  return name;
+}
