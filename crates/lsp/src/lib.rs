@@ -46,7 +46,6 @@ struct Client {
     refreshes_findings: bool,
     shows_progress: bool,
     watches_files: bool,
-    has_configuration: bool,
     renames_files: bool,
     /// True if code of the workspace may be inspected.
     trusted: bool,

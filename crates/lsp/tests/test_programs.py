@@ -24,8 +24,8 @@ def checked(folder, **environment):
     )
     found = []
     for one in json.loads(run.stdout)["diagnostics"]:
-        if one["file"] is None:
-            continue
+        # A finding about the program as a whole is shown at its manifest.
+        one["file"] = one["file"] or next(mark for mark in MARKS if (folder / mark).exists())
         file = folder / one["file"]
         line, column = (one["line"] or 1) - 1, (one["column"] or 1) - 1
         if one["line"]:

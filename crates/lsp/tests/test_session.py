@@ -239,13 +239,20 @@ class Session(Case):
         self.assertFalse(of_code(server))
         cache = self.folder / "home" / "cache" / "python"
         self.assertFalse(cache.exists(), "no Python was started")
-        server.tell("workspace/didChangeConfiguration", {"settings": {"llm-do": {"trusted": True}}})
+        # Editors read their configuration from files of the workspace, too.
+        settings = {"llm-do": {"trusted": True}, "llm-do.trusted": True, "trusted": True}
+        server.tell("workspace/didChangeConfiguration", {"settings": settings})
+        server.change(at, 2, [{"text": file.read_text() + "More.\n"}])
+        server.settled(at, 2)
+        self.assertFalse(of_code(server))
+        self.assertFalse([one for one in server.said if one["method"] == "workspace/configuration"])
+        self.assertFalse(cache.exists(), "no Python was started")
+        server.tell("llm-do/didChangeTrust", {"trusted": True})
         server.until(lambda: of_code(server))
         server.end()
-        asked = self.server(capabilities={"workspace": {"configuration": True}})
-        asked.configured = True
-        asked.until(lambda: of_code(asked))
-        asked.end()
+        trusted = self.server(trusted=True)
+        trusted.until(lambda: of_code(trusted))
+        trusted.end()
 
 
 if __name__ == "__main__":

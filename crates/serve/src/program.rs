@@ -341,7 +341,7 @@ impl Served {
     ) -> Result<Vec<Diagnostic>, String> {
         // One at a time: each check begins with what the one before knows.
         let mut editing = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match editing.take() {
+        let current = match editing.take().filter(Editing::is_current) {
             Some(mut current) => {
                 current.look_again();
                 current
