@@ -459,7 +459,7 @@ mod tests {
             ),
             ("{type: array, itmes: {type: string}}", "no keyword `itmes`", "`items`"),
             ("{type: object, requird: [a]}", "no keyword `requird`", "`required`"),
-            ("{properties: {a: {type: string}}, b: string}", "no keyword `b`", "under `properties`"),
+            ("{properties: {a: {type: string}}, words: string}", "no keyword `words`", "under `properties`"),
             ("{anyOf: [{type: string, nullable: true}]}", "no keyword `nullable`, in `x.anyOf.0`", "`x-`"),
         ] {
             let found = typed(text).unwrap_err();
@@ -468,7 +468,7 @@ mod tests {
             assert!(found.help.join(" ").contains(help), "{text}: {:?}", found.help);
         }
         for text in [
-            "{type: string, x-note: mine}",
+            "{enum: [a, b], x-note: mine}",
             "{type: object, properties: {itmes: {type: string}}, unevaluatedProperties: false}",
             "{const: {itmes: 1}}",
             "{type: string, kinds: [a, b]}",

@@ -199,13 +199,14 @@ fn keywords_of_llm_do_in_a_schema_do_not_change_a_recorded_request() {
 fn a_case_may_expect_that_its_input_is_refused() {
     let cases = |expect: &str, input: &str| {
         Scenario::new()
+            .env("OPENAI_API_KEY", "no-key")
             .file("main.worker", "---\nmodel: openai:gpt-5\nparameters: {n: integer}\n---\n{{ n }}\n")
             .file(
                 "main.cases.yaml",
                 &format!("cases: [{{name: a, input: {input}, expect: {{fails: {expect}}}}}]\n"),
             )
     };
-    // It asks no model, so it needs neither a key nor a recording.
+    // It asks no model, so it needs no recording.
     let scenario = cases("invalid_input", "{n: many}");
     assert_eq!(scenario.run(&["check"]).code, Some(0));
     for arguments in [&["test"][..], &["test", "--recorded"], &["test", "--update"]] {
