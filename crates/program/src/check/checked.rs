@@ -214,7 +214,7 @@ impl Checked {
         }
     }
 
-    /// Returns the Python files beside those that the workers name, relative to the root: they may import each other.
+    /// Returns the files with code beside those that the workers name, relative to the root: they may import each other.
     pub(crate) fn code_files(&self) -> Vec<String> {
         let program = self.loading.packages.program();
         let workers = self.loading.workers.values();
@@ -227,8 +227,12 @@ impl Checked {
         let folders: BTreeSet<&str> = files.collect();
         let listed = folders.into_iter().flat_map(|folder| {
             let entries = program.tree.list(folder).unwrap_or_default().into_iter();
-            let python = entries.filter(|(name, kind)| *kind == Kind::File && name.ends_with(".py"));
-            python.map(move |(name, _)| join(folder, &name)).collect::<Vec<_>>()
+            let is_code = |name: &str| {
+                name.rsplit_once('.')
+                    .is_some_and(|(_, ending)| ["py", "ts", "js", "mts", "mjs"].contains(&ending))
+            };
+            let code = entries.filter(|(name, kind)| *kind == Kind::File && is_code(name));
+            code.map(move |(name, _)| join(folder, &name)).collect::<Vec<_>>()
         });
         listed.collect()
     }
