@@ -98,7 +98,9 @@ async function open(page, path) {
   const tab = page.locator(".editor-group-container").first().locator(".tab.active");
   if ((await tab.count()) > 0) await tab.click();
   await enter(page, "Control+P", path);
-  await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: path.split("/").at(-1) }).first().click();
+  // Other files of the same name may be listed before the text is searched.
+  const rows = page.locator(".quick-input-list .monaco-list-row");
+  await path.split("/").reduce((found, part) => found.filter({ hasText: part }), rows).first().click();
   await page.locator(`.tab.active[data-resource-name="${path.split("/").at(-1)}"]`).first().waitFor();
 }
 async function command(page, title) {
