@@ -16,7 +16,7 @@ loader = importlib.machinery.SourceFileLoader("release", str(SCRIPTS / "release"
 release = importlib.util.module_from_spec(importlib.util.spec_from_loader("release", loader))
 loader.exec_module(release)
 
-from packages import archive, npm, wheel  # noqa: E402
+from packages import archive, npm, vsix, wheel  # noqa: E402
 from packages.contents import Contents  # noqa: E402
 from packages.elf import Elf  # noqa: E402
 from packages.refused import Refused  # noqa: E402
@@ -57,6 +57,12 @@ class Release(unittest.TestCase):
     def test_the_npm_client_depends_on_the_package_of_each_machine(self):
         every = [SimpleNamespace(elf=Elf(machine, (2, 28), ())) for machine in ("x86_64", "aarch64")]
         self.assertEqual(list(map(npm.platform, every)), ["@llm-do/linux-x64", "@llm-do/linux-arm64"])
+
+    def test_the_extension_is_packed_with_all_that_its_list_names(self):
+        listed = (SCRIPTS.parent / "editors/vscode/.vscodeignore").read_text().splitlines()
+        named = {line[1:].split("/")[0] for line in listed if line.startswith("!")}
+        # What a release writes: the manifest, the build and the program.
+        self.assertEqual(named, {*vsix.FILES, "package.json", "dist", "bin"})
 
     def test_what_is_no_program_is_refused(self):
         with self.assertRaises(Refused):

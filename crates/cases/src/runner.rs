@@ -5,7 +5,7 @@ use crate::{
     evaluate::{self, Finished},
     judge::{self, Judgement},
     operator::CaseOperator,
-    recording_files,
+    recording_files::{self, RecordingError},
     report::{CaseReport, Differs, FORMAT, Missed, RunReport, SuiteReport},
     stand_ins::{Stubs, WithListings},
     suite::{Suite, SuiteCase},
@@ -23,7 +23,8 @@ use llm_do_core::{
     price::Usd,
 };
 use llm_do_program::{
-    cases::{Ensured, recorded_folder},
+    cases::{Case, Ensured, recorded_folder},
+    signature::InputError,
     target::Request,
 };
 use llm_do_records::{Divergence, RecordedModels, Recording, WholeRun, diff::unified_diff, page};
@@ -206,7 +207,7 @@ impl Suite {
         let mut plan = Vec::new();
         for case in chosen.iter().filter_map(|at| self.cases.get(*at)) {
             let recorded = match options.answers {
-                Answers::Either => has_recordings,
+                Answers::Either => has_recordings || expects_refusal(&case.case),
                 Answers::Recorded => true,
                 Answers::Live | Answers::Update => false,
             };
@@ -299,6 +300,8 @@ impl Suite {
             false => None,
             true => match recording_files::read(&self.root, file, &case.name, *number) {
                 Ok(recording) => Some(recording),
+                // A call that is refused asks no model, so there is nothing to record.
+                Err(RecordingError::Missing(_)) if expects_refusal(case) => Some(Recording::default()),
                 Err(error) => {
                     return Ok(RunReport { failures: vec![error.to_string()], ..RunReport::default() });
                 }
@@ -363,6 +366,17 @@ struct Made {
     timed_out: bool,
 }
 
+/// The reason why a run was not made.
+#[derive(Debug, thiserror::Error)]
+enum NotMade {
+    /// The worker does not accept the input.
+    #[error(transparent)]
+    Refused(InputError),
+    /// The case fails for another reason.
+    #[error("{0}")]
+    Failure(String),
+}
+
 /// A worker of the copy, ready to run.
 struct Opened {
     session: Session,
@@ -381,7 +395,10 @@ impl Attempt<'_> {
         let worker = Arc::clone(&self.repeat.case.worker);
         let made = match self.make(&worker, given, &stubs, timeout, true).await? {
             Ok(made) => made,
-            Err(failure) => return Ok(RunReport { failures: vec![failure], ..RunReport::default() }),
+            Err(NotMade::Refused(wrong)) => return Ok(self.refused(&case, &wrong, &stubs)),
+            Err(NotMade::Failure(failure)) => {
+                return Ok(RunReport { failures: vec![failure], ..RunReport::default() });
+            }
         };
         let Made { session, report, records, timed_out } = &made;
         let input = root_input(records).unwrap_or_else(|| Arc::clone(&case.input));
@@ -435,10 +452,13 @@ impl Attempt<'_> {
                 }
             }
         }
-        let missed = self.missed.as_ref().map(missed);
+        let asks_nothing = self.recording.as_ref().is_some_and(Recording::is_empty);
+        let missed = self.missed.as_ref().filter(|_| !asks_nothing).map(missed);
         if missed.is_some() {
             failures =
                 vec!["a request is not the recorded one: `llm-do test --update` records it again".into()];
+        } else if self.missed.is_some() {
+            failures = vec![format!("fails: expected invalid_input, and `{worker}` accepts the input")];
         }
         // Files of the copy may hold what records don't: the values of secrets.
         let shown = |failure: String| self.suite.without_places(self.workspace, session.redacted(&failure));
@@ -460,6 +480,27 @@ impl Attempt<'_> {
             usage: self.usage,
             took_ms: (!recorded).then(|| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
         })
+    }
+
+    /// Returns the result of a call whose input the worker does not accept. Nothing has run.
+    fn refused(&self, case: &Case, wrong: &InputError, stubs: &Stubs) -> RunReport {
+        let failures = match case.expect.fails {
+            None => vec![wrong.to_string()],
+            Some(_) => {
+                let finished = Finished {
+                    end: &End::Failed(Failure::new(FailureKind::InvalidInput, wrong.to_string())),
+                    input: &case.input,
+                    usage: Usage::default(),
+                    records: &[],
+                    workspace: self.workspace,
+                    stubs,
+                };
+                evaluate::failures(&case.expect, &finished)
+            }
+        };
+        let failures: Vec<String> =
+            failures.into_iter().map(|failure| self.suite.without_places(self.workspace, failure)).collect();
+        RunReport { pass: failures.is_empty(), failures, ..RunReport::default() }
     }
 
     /// Returns the largest cost that the next run may have.
@@ -552,6 +593,7 @@ impl Attempt<'_> {
             None => None,
             Some(recording) => match recording.run(self.runs) {
                 Some(models) => Some(models),
+                None if recording.is_empty() => Some(RecordedModels::of_nothing()),
                 None => {
                     let what = if self.runs == 0 { "the call" } else { "the judge" };
                     return Ok(Err(format!(
@@ -584,10 +626,10 @@ impl Attempt<'_> {
         stubs: &Arc<Stubs>,
         timeout: Option<Duration>,
         is_call: bool,
-    ) -> Result<Result<Made, String>, Stopped> {
+    ) -> Result<Result<Made, NotMade>, Stopped> {
         let Opened { session, models, starts_servers } = match self.open(worker)? {
             Ok(opened) => opened,
-            Err(failure) => return Ok(Err(failure)),
+            Err(failure) => return Ok(Err(NotMade::Failure(failure))),
         };
         let is_unlimited = self.options.max_cost.is_none() && self.options.models.is_empty();
         if models.is_none()
@@ -607,11 +649,11 @@ impl Attempt<'_> {
         }
         let operator = Arc::new(CaseOperator::new(Arc::clone(stubs)));
         let mut run = match session.start(&input, Some(operator), None) {
-            Err(Problem::Input(wrong)) => return Ok(Err(wrong.to_string())),
+            Err(Problem::Input(wrong)) => return Ok(Err(NotMade::Refused(wrong))),
             run => run?,
         };
-        if let Some(models) = &models {
-            run = run.dated(Arc::clone(models.date()));
+        if let Some(date) = models.as_ref().and_then(RecordedModels::date) {
+            run = run.dated(Arc::clone(date));
         }
         let recorded = models.clone().filter(|_| !starts_servers);
         run = run.with_stand_ins(Arc::new(WithListings { stubs: Arc::clone(stubs), recorded }));
@@ -689,6 +731,11 @@ impl Attempt<'_> {
         self.runs += 1;
         Ok(Ok(Made { session, report, records, timed_out }))
     }
+}
+
+/// Returns true if a case expects that the worker does not accept its input, before a model is asked.
+fn expects_refusal(case: &Case) -> bool {
+    case.expect.fails == Some(FailureKind::InvalidInput)
 }
 
 /// A folder that is removed when this value is dropped.

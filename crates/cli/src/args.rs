@@ -142,7 +142,7 @@ pub(crate) enum Command {
     Acp(Deferred<AcpArgs>),
     /// Be the language server of an editor, on stdin and stdout
     #[command(after_help = "\
-An editor starts this command when a worker file is open; `llm-do docs lsp` shows how to set editors up. It starts no \
+An editor starts this command when a worker file is open; `llm-do docs language-server` shows how to set editors up. It starts no \
 process of a project before the editor says that the workspace is trusted.
 
 Examples:

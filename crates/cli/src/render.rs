@@ -148,7 +148,7 @@ pub(crate) enum Refuses {
 fn say_no_terminal(output: &Output) {
     output.note(
         "no terminal to ask on: calls that need an approval are refused \
-         (`--allow RULE` lets some run, `--approval approve_all` all of them)",
+         (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)",
     );
 }
 

@@ -291,12 +291,14 @@ pub enum Refusal {
         path: String,
     },
     /// A caller passes a path that it can't access itself (`docs/reference/sandbox.md`).
-    #[error("caller does not hold {path} for {mode}")]
+    #[error("caller does not hold {path} for {mode}: {why}. Pass a path that you can use yourself")]
     NotHeld {
         /// The path as given.
         path: String,
         /// `reading` or `writing`.
         mode: &'static str,
+        /// The refusal that the caller itself gets, without a stop at the end.
+        why: String,
     },
     /// A callee's mount lies outside the bounds of the chain of callers.
     #[error("`{worker}` mounts `{mount}` outside what its callers may touch: {bound}")]

@@ -34,6 +34,14 @@ use std::{
     time::Duration,
 };
 
+/// Describes the tools that code can call, in an error about a name that is none of them.
+fn named(own: &[&Function]) -> String {
+    match own.iter().map(|function| &*function.meta.name).collect::<Vec<_>>().as_slice() {
+        [] => "there are none: a tool needs its toolset under `toolsets`".to_owned(),
+        names => format!("there are: {}. Another one needs its toolset under `toolsets`", names.join(", ")),
+    }
+}
+
 /// Maximum nesting of calls by code. Infinite recursion of code stops here, since only workers count for the depth of
 /// delegation.
 const MOST_NESTED: usize = 64;
@@ -168,8 +176,7 @@ impl<'a> CodeCalls<'a> {
                 ((**function).clone(), None, Callee::Function(function.meta.id()), input)
             }
             None if only_tools => {
-                let names: Vec<&str> = own.iter().map(|f| &*f.meta.name).collect();
-                let message = format!("there is no tool `{name}`; there are: {}", names.join(", "));
+                let message = format!("there is no tool `{name}`; {}", named(&own));
                 return refuse(FailureKind::Definition, message);
             }
             None => match definitions.named_by(&self.package, name) {
@@ -185,8 +192,7 @@ impl<'a> CodeCalls<'a> {
                     (function, Some(callee), named, input)
                 }
                 Err(error) => {
-                    let names: Vec<&str> = own.iter().map(|f| &*f.meta.name).collect();
-                    let message = format!("{error}\nTools are: {}", names.join(", "));
+                    let message = format!("{error}\nAs for tools, {}", named(&own));
                     return refuse(FailureKind::Definition, message);
                 }
             },

@@ -34,7 +34,7 @@ use crate::{
 use output::Answer;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
@@ -44,6 +44,9 @@ const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer a
 /// The answer to a call whose arguments may be incomplete.
 const CUT_OFF_CALL: &str = "The call was not made: your answer was cut off in it because it was too long. Make the call \
                             again, with less text before it.";
+
+/// The number of times that a call is refused because it repeats itself. The next one ends the conversation.
+const REFUSED_REPEATS: u32 = 2;
 
 /// Settings that are fixed for the whole conversation.
 #[derive(Clone, Debug)]
@@ -513,15 +516,16 @@ impl Conversation {
         let alone = calls.len() == 1;
         let last = calls.len() - 1;
         let mut planned = Vec::with_capacity(calls.len());
+        let answer = |content: String, call: &ToolCall| {
+            PlannedCall::Answered(ToolResult {
+                call_id: Arc::clone(&call.id),
+                name: Arc::clone(&call.name),
+                content: content.into(),
+                is_error: true,
+            })
+        };
+        let mut unusable: Vec<ToolCall> = Vec::new();
         for (index, call) in calls.into_iter().enumerate() {
-            let answer = |content: String, call: &ToolCall| {
-                PlannedCall::Answered(ToolResult {
-                    call_id: Arc::clone(&call.id),
-                    name: Arc::clone(&call.name),
-                    content: content.into(),
-                    is_error: true,
-                })
-            };
             let input = match &call.arguments {
                 Arguments::Json(value) if value.is_object() => Arc::clone(value),
                 Arguments::Json(value) => {
@@ -530,6 +534,7 @@ impl Conversation {
                         shorten(&value.to_string())
                     );
                     planned.push(answer(text, &call));
+                    unusable.push(call);
                     continue;
                 }
                 Arguments::Invalid { text, reason } => {
@@ -541,6 +546,7 @@ impl Conversation {
                     };
                     let text = format!("The arguments {wrong}{cut}: {reason}. You wrote: {said}");
                     planned.push(answer(text, &call));
+                    unusable.push(call);
                     continue;
                 }
             };
@@ -558,15 +564,18 @@ impl Conversation {
                 let text =
                     "Give the final result alone, after you have seen the results of your other calls.";
                 planned.push(answer(text.to_owned(), &call));
+                unusable.push(call);
                 continue;
             }
             let Some(tool) = self.setup.tools.iter().position(|name| **name == *call.name) else {
                 planned.push(answer(self.unknown_tool(&call.name), &call));
+                unusable.push(call);
                 continue;
             };
             // Without a character of them, arguments that were cut off look like none.
             if is_cut && input.as_object().is_some_and(serde_json::Map::is_empty) {
                 planned.push(answer(CUT_OFF_CALL.to_owned(), &call));
+                unusable.push(call);
                 continue;
             }
             let key = repeat_key(&call.name, &input);
@@ -575,11 +584,8 @@ impl Conversation {
             {
                 repeat.refused += 1;
                 let times = repeat.times;
-                if repeat.refused > 2 {
-                    let name = &call.name;
-                    let failure = self
-                        .limit(format!("the model called `{name}` over and over with the same arguments"));
-                    self.state = State::Failed(failure);
+                if repeat.refused > REFUSED_REPEATS {
+                    self.state = State::Failed(self.over_and_over(&call.name));
                     return;
                 }
                 let text = format!(
@@ -590,7 +596,32 @@ impl Conversation {
             }
             planned.push(PlannedCall::Make { index, tool, input, call });
         }
-        self.state = State::Calls(planned);
+        self.state = match self.repeats_unusable(unusable) {
+            Some(failure) => State::Failed(failure),
+            None => State::Calls(planned),
+        };
+    }
+
+    /// Counts calls of one answer that can't be made, equal ones once. Returns the failure if one of them came as often as a
+    /// call that is made, and is then refused, may come.
+    fn repeats_unusable(&mut self, mut calls: Vec<ToolCall>) -> Option<Failure> {
+        let most = self.setup.limits.max_repeats.saturating_add(REFUSED_REPEATS);
+        let key = |call: &ToolCall| match &call.arguments {
+            Arguments::Json(input) => repeat_key(&call.name, input),
+            Arguments::Invalid { text, .. } => format!("{}\0{text}", call.name),
+        };
+        let mut counted = HashSet::new();
+        calls.retain(|call| counted.insert(key(call)));
+        calls.into_iter().find_map(|call| {
+            let none = || Repeat { result: "".into(), times: 0, refused: 0 };
+            let repeat = self.repeats.entry(key(&call)).or_insert_with(none);
+            repeat.times = repeat.times.saturating_add(1);
+            (repeat.times > most).then(|| self.over_and_over(&call.name))
+        })
+    }
+
+    fn over_and_over(&self, name: &str) -> Failure {
+        self.limit(format!("the model called `{}` over and over with the same arguments", shorten(name)))
     }
 
     fn final_call(&mut self, call: &ToolCall, input: &Arc<Value>) {

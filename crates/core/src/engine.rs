@@ -25,6 +25,7 @@ use crate::{
     attachment::Attachment,
     authority::{Located, Place},
     call_path::CallPath,
+    client_tool::ClientTool,
     definition::{CallOverride, Definitions, ModelChoice},
     driver::Driver,
     event::Event,
@@ -39,7 +40,6 @@ use crate::{
     source::FunctionSource,
     step_name::StepName,
     toolset::ToolsetRegistry,
-    toolsets::client::ClientTool,
     vfs::FileSystem,
 };
 use judge::{Before, Judged};

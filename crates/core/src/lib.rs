@@ -10,6 +10,7 @@ pub mod authority;
 pub mod budget;
 pub mod call_path;
 pub mod call_spec;
+pub mod client_tool;
 pub mod code;
 pub mod code_calls;
 pub mod content;

@@ -117,6 +117,18 @@ pub struct Price {
     pub above: Option<Above>,
 }
 
+impl Price {
+    /// The price of a model that costs nothing.
+    pub const FREE: Self = Self {
+        input: Usd::ZERO,
+        cached_input: None,
+        cache_write: None,
+        output: Usd::ZERO,
+        server_use: Some(Usd::ZERO),
+        above: None,
+    };
+}
+
 /// The prices of a request that sends more tokens than a threshold. They apply to all tokens of the request, as at
 /// OpenAI, Google and xAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

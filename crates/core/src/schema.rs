@@ -11,7 +11,7 @@ mod subschemas;
 mod work;
 
 pub use clean::leaves_no_room;
-pub use keywords::{CLEAN, Misuse, UNTRUSTED, misuse};
+pub use keywords::{CLEAN, Misuse, UNTRUSTED, misuse, without_own};
 pub use subschemas::subschemas;
 use work::{Counted, TooMuch};
 

@@ -10,6 +10,7 @@ pub use served::WithServed;
 
 use crate::{
     authority::{Authority, Extent, Mount, Network, Place},
+    client_tool::ClientTool,
     code::CodeEntry,
     definition::{Definitions, WorkerDefinition},
     function::Function,
@@ -21,7 +22,6 @@ use crate::{
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
     template::{Insert, TemplateName},
-    toolsets::client::ClientTool,
     vfs::FileSystem,
 };
 use serde_json::Value;

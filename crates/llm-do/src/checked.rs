@@ -13,7 +13,13 @@ use llm_do_program::{
     language::Symbols,
     target::{self, Target},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
 /// A program in an editor, with texts that are not saved yet.
 pub struct Editing {
@@ -21,6 +27,8 @@ pub struct Editing {
     warnings: Vec<Diagnostic>,
     /// The checker, or `None` if the program does not exist.
     checker: Option<Checker>,
+    /// The user's configuration, and the time of its last change.
+    config: (PathBuf, Option<SystemTime>),
 }
 
 impl Editing {
@@ -43,9 +51,11 @@ impl Editing {
 
     fn with(settings: &Settings, reads_code: bool) -> Result<Self, Problem> {
         let Settings { request, around, environment, home, toolsets, .. } = settings;
+        let config = home.join("config.yaml");
+        let config = (config.clone(), changed_at(&config));
         let Target { source, warnings, .. } = match target::find(request, around) {
             Ok(target) => target,
-            Err(found) => return Ok(Self { warnings: found.0, checker: None }),
+            Err(found) => return Ok(Self { warnings: found.0, checker: None, config }),
         };
         let user = user_config(home)?;
         let known = Providers::new(|_| None);
@@ -62,7 +72,7 @@ impl Editing {
         let mut host = request.host(around, kinds::reading(toolsets.clone(), home), providers);
         host.code = reads_code.then(|| code_reader(python.python()));
         host.limits = user.limits;
-        Ok(Self { warnings, checker: Some(Checker::new(source, host)) })
+        Ok(Self { warnings, checker: Some(Checker::new(source, host)), config })
     }
 
     /// Returns all findings of `llm-do check` in the program, with these texts in the place of its files. Paths are
@@ -90,6 +100,11 @@ impl Editing {
         }
     }
 
+    /// Returns false if the user's configuration has changed since the program was opened. The caller then opens it again.
+    pub fn is_current(&self) -> bool {
+        changed_at(&self.config.0) == self.config.1
+    }
+
     /// Makes the next findings read everything.
     pub fn forget(&mut self) {
         if let Some(checker) = &mut self.checker {
@@ -101,4 +116,8 @@ impl Editing {
     pub fn symbols(&self) -> Option<Symbols<'_>> {
         self.checker.as_ref()?.symbols()
     }
+}
+
+fn changed_at(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).ok()?.modified().ok()
 }

@@ -294,6 +294,53 @@ pub(crate) fn covers_endpoint(grants: &[Grant], host: &str, variable: Option<&st
 mod tests {
     use super::*;
 
+    /// Returns the Markdown files below a folder.
+    fn pages(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pages(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn grants_in_the_documentation_have_the_form_of_grants() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files = vec![root.join("README.md")];
+        for folder in ["docs", "skills", "examples"] {
+            pages(&root.join(folder), &mut files);
+        }
+        let mut count = 0;
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for (_, rest) in text.match_indices("--grant ").map(|(at, word)| (at, &text[at + word.len()..])) {
+                let end: &[char] = match rest.chars().next() {
+                    Some('\'') => &['\''],
+                    Some('"') => &['"'],
+                    _ => &['`', ' ', '\n', ')', ',', '|'],
+                };
+                let rest = rest.trim_start_matches(['\'', '"']);
+                let grant = &rest[..rest.find(end).unwrap_or(rest.len())];
+                // Placeholders: `<CAP>` and `…`.
+                if grant.contains(['<', '…', '$']) {
+                    continue;
+                }
+                // The form counts: the places are those of a reader.
+                let anywhere = match grant.rsplit_once(':') {
+                    Some((_, access @ ("ro" | "rw"))) => format!("/:{access}"),
+                    _ => grant.to_owned(),
+                };
+                let parsed = Grant::parse(&anywhere);
+                assert!(parsed.is_ok(), "{}: `--grant {grant}`: {parsed:?}", file.display());
+                count += 1;
+            }
+        }
+        assert!(count > 20, "{count}");
+    }
+
     #[test]
     fn grants_say_what_they_allow() {
         assert_eq!(

@@ -5,10 +5,10 @@ use crate::{
     settings::{Client, Input, RunOptions, Settings},
 };
 use llm_do_core::{
+    client_tool::ClientTool,
     gate::{Calls, FileSet, Mode, Rule, RuleLine, Set, ToolSets},
     ledger::Budget,
     model::{ModelName, ModelSettings},
-    toolsets::client::ClientTool,
     worker::GivenLimits,
 };
 use llm_do_program::target::{self, Request, Surroundings};

@@ -3,12 +3,12 @@
 use crate::grant::{Grant, Grantor, RememberedGrants};
 use llm_do_core::{
     attachment::Attachment,
+    client_tool::ClientTool,
     gate::{Mode, RuleLine},
     ledger::Budget,
     model::{ModelName, ModelSettings},
     question::Requester,
     toolset::ToolsetRegistry,
-    toolsets::client::ClientTool,
     worker::GivenLimits,
 };
 use llm_do_mcp::ClientServers;

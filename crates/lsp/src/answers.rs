@@ -8,9 +8,12 @@ use crate::{
     programs::{Program, Programs},
 };
 use gen_lsp_types::{Position, Range, TextDocumentPositionParams};
-use llm_do::host::program::{
-    language::{self, Candidate, CandidateKind, Named, Symbols, Target, Worker},
-    line_index::{Columns, LineIndex},
+use llm_do::host::{
+    Editing,
+    program::{
+        language::{self, Candidate, CandidateKind, Named, Symbols, Target, Worker},
+        line_index::{Columns, LineIndex},
+    },
 };
 use serde_json::{Value, json};
 use std::{
@@ -110,7 +113,7 @@ impl Question<'_> {
     fn completion(&mut self) -> Result<Value, Failure> {
         let Some(at) = self.at()? else { return Ok(Value::Null) };
         let program = self.programs.check(&at.key, self.documents);
-        let symbols = program.editing().and_then(|editing| editing.symbols());
+        let symbols = program.editing().and_then(Editing::symbols);
         let found = language::complete(symbols.as_ref(), &program.shown(&at.path), &at.text, at.offset);
         let index = LineIndex::new(&at.text);
         let items: Vec<Value> = found
@@ -127,7 +130,7 @@ impl Question<'_> {
     fn hover(&mut self) -> Result<Value, Failure> {
         let Some(at) = self.at()? else { return Ok(Value::Null) };
         let program = self.programs.check(&at.key, self.documents);
-        let symbols = program.editing().and_then(|editing| editing.symbols());
+        let symbols = program.editing().and_then(Editing::symbols);
         let hover = language::hover(symbols.as_ref(), &program.shown(&at.path), &at.text, at.offset);
         Ok(hover.map_or(Value::Null, |hover| {
             json!({
@@ -144,7 +147,7 @@ impl Question<'_> {
     ) -> Result<Option<T>, Failure> {
         let Some(at) = self.at()? else { return Ok(None) };
         let program = self.programs.check(&at.key, self.documents);
-        let Some(symbols) = program.editing().and_then(|editing| editing.symbols()) else { return Ok(None) };
+        let Some(symbols) = program.editing().and_then(Editing::symbols) else { return Ok(None) };
         let found = language::named(&symbols, &program.shown(&at.path), &at.text, at.offset);
         Ok(found.map(|(range, named)| with(program, &symbols, &at, range, named)))
     }
@@ -241,7 +244,7 @@ impl Question<'_> {
         // Anywhere else in a worker's file, the worker itself is meant.
         let Some((key, path, _)) = self.document()? else { return Ok(Value::Null) };
         let program = self.programs.check(&key, documents);
-        let Some(symbols) = program.editing().and_then(|editing| editing.symbols()) else {
+        let Some(symbols) = program.editing().and_then(Editing::symbols) else {
             return Ok(Value::Null);
         };
         let worker = symbols.worker_of(&program.shown(&path));
@@ -260,7 +263,7 @@ impl Question<'_> {
             return Ok(Value::Null);
         }
         let program = self.programs.check(&key, documents);
-        let Some(symbols) = program.editing().and_then(|editing| editing.symbols()) else {
+        let Some(symbols) = program.editing().and_then(Editing::symbols) else {
             return Ok(Value::Null);
         };
         let mut ranges = Ranges::new(columns);
@@ -298,7 +301,7 @@ impl Question<'_> {
     fn hints(&mut self) -> Result<Value, Failure> {
         let Some((key, path, text)) = self.document()? else { return Ok(Value::Null) };
         let program = self.programs.check(&key, self.documents);
-        let Some(symbols) = program.editing().and_then(|editing| editing.symbols()) else {
+        let Some(symbols) = program.editing().and_then(Editing::symbols) else {
             return Ok(Value::Null);
         };
         let index = LineIndex::new(&text);
@@ -317,7 +320,7 @@ impl Question<'_> {
         let Some((key, path, text)) = self.document()? else { return Ok(Value::Null) };
         let uri = self.uri(&path);
         let program = self.programs.check(&key, self.documents);
-        let Some(symbols) = program.editing().and_then(|editing| editing.symbols()) else {
+        let Some(symbols) = program.editing().and_then(Editing::symbols) else {
             return Ok(Value::Null);
         };
         let Some(worker) = symbols.worker_of(&program.shown(&path)) else { return Ok(json!([])) };
@@ -393,7 +396,7 @@ impl Question<'_> {
         for key in keys.iter().filter(|key| self.programs.is_known(key)).cloned().collect::<Vec<_>>() {
             let (documents, folders) = (self.documents, self.folders);
             let program = self.programs.check(&key, documents);
-            let Some(of) = program.editing().and_then(|editing| editing.symbols()) else { continue };
+            let Some(of) = program.editing().and_then(Editing::symbols) else { continue };
             for worker in of.workers().filter(|worker| is_like(&worker.name().to_lowercase(), &query)) {
                 let uri = uri_in(documents, folders, &program.real(worker.file().path()));
                 let start = Position { line: 0, character: 0 };

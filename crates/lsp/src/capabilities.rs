@@ -39,7 +39,6 @@ pub(crate) fn client(params: &InitializeParams) -> Client {
         refreshes_findings: can("/workspace/diagnostics/refreshSupport"),
         shows_progress: can("/window/workDoneProgress"),
         watches_files: can("/workspace/didChangeWatchedFiles/dynamicRegistration"),
-        has_configuration: can("/workspace/configuration"),
         renames_files: lists("/workspace/workspaceEdit/resourceOperations", "rename"),
         trusted: options.get("trusted").and_then(Value::as_bool).unwrap_or(false),
     }

@@ -80,7 +80,7 @@ fn apply(
     for change in changes {
         match change {
             TextDocumentContentChangeEvent::TextDocumentContentChangeWholeDocument(whole) => {
-                text = Some(whole.text)
+                text = Some(whole.text);
             }
             TextDocumentContentChangeEvent::TextDocumentContentChangePartial(part) => {
                 let Some(text) = &mut text else {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_wrong_change_loses_nothing() {
         let path = Path::new("/x");
-        for wrong in [part((7, 0), (7, 1), "y"), part((0, 2), (0, 2), "y"), part((1, 0), (0, 0), "y")] {
+        for wrong in [part((7, 0), (7, 1), "y"), part((0, 3), (0, 3), "y"), part((1, 0), (0, 0), "y")] {
             let mut documents = open("a😀b\nc");
             let good = part((0, 0), (0, 0), "z");
             assert!(documents.change(path, 2, vec![good.clone(), wrong], Columns::Utf16).is_err());

@@ -37,7 +37,7 @@ pub enum Ended {
     Abruptly,
 }
 
-/// What the client said about itself.
+/// The capabilities and settings of the client.
 #[derive(Clone, Debug)]
 struct Client {
     columns: Columns,
@@ -46,7 +46,6 @@ struct Client {
     refreshes_findings: bool,
     shows_progress: bool,
     watches_files: bool,
-    has_configuration: bool,
     renames_files: bool,
     /// True if code of the workspace may be inspected.
     trusted: bool,

@@ -5,7 +5,11 @@ use llm_do::{
     Settings,
     host::{
         Editing,
-        program::{Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS},
+        program::{
+            Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS,
+            source::LARGEST_DEFINITION,
+        },
+        read_regular,
     },
 };
 use std::{
@@ -206,7 +210,7 @@ impl Programs {
 fn is_worker(path: &Path, documents: &Documents) -> bool {
     let text = match documents.get(path) {
         Some(document) => Some(document.text.to_string()),
-        None => fs::read_to_string(path).ok(),
+        None => read_regular(path, LARGEST_DEFINITION).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
     };
     text.is_some_and(|text| text.lines().any(|line| line.starts_with("instructions:")))
 }

@@ -21,6 +21,10 @@ use std::{path::PathBuf, sync::Arc, thread};
 /// Files whose changes the client reports.
 const WATCHED: &str = "**/*";
 
+/// The notification of a client that the workspace is now trusted, or is not. The configuration of a client is no source of
+/// trust: editors read it from files of the workspace, too.
+const TRUST: &str = "llm-do/didChangeTrust";
+
 struct Server {
     client: Client,
     out: Outbox,
@@ -129,17 +133,6 @@ impl Server {
                 json!({"registrations": [registration]}),
             );
         }
-        self.ask_for_settings();
-    }
-
-    fn ask_for_settings(&self) {
-        if self.client.has_configuration {
-            self.out.request(
-                "settings",
-                "workspace/configuration",
-                json!({"items": [{"section": "llm-do"}]}),
-            );
-        }
     }
 
     fn serve(&mut self, connection: &Connection) -> Result<Ended, String> {
@@ -150,7 +143,8 @@ impl Server {
                     return Ok(if self.is_shut_down { Ended::Properly } else { Ended::Abruptly });
                 }
                 Message::Notification(notification) => self.notification(notification),
-                Message::Response(response) => self.response(&response),
+                // No answer matters.
+                Message::Response(_) => {}
             }
         }
         Ok(Ended::Abruptly)
@@ -197,9 +191,10 @@ impl Server {
                 self.change_folders(&params);
                 Ok(())
             }
-            "workspace/didChangeConfiguration" => {
-                self.trust(params.pointer("/settings/llm-do"));
-                self.ask_for_settings();
+            TRUST => {
+                if let Some(trusted) = params.get("trusted").and_then(Value::as_bool) {
+                    let _ = self.jobs.send(Job::Trust(trusted));
+                }
                 Ok(())
             }
             "$/cancelRequest" => {
@@ -274,21 +269,6 @@ impl Server {
         self.folders.retain(|folder| !removed.contains(folder));
         self.folders.extend(listed("added"));
         let _ = self.jobs.send(Job::Folders(self.folders.clone()));
-    }
-
-    fn response(&self, response: &Response) {
-        if response.id == RequestId::from("settings".to_owned()) {
-            if let Ok(Value::Array(values)) = &response.response_result {
-                self.trust(values.first());
-            }
-        }
-    }
-
-    fn trust(&self, settings: Option<&Value>) {
-        if let Some(trusted) = settings.and_then(|settings| settings.get("trusted")).and_then(Value::as_bool)
-        {
-            let _ = self.jobs.send(Job::Trust(trusted));
-        }
     }
 }
 

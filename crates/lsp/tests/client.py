@@ -111,11 +111,8 @@ class Server:
         else:
             self.said.append(message)
             if "id" in message:
-                result = [{"trusted": self.configured}] if message["method"] == "workspace/configuration" else None
-                self.send({"id": message["id"], "result": result})
+                self.send({"id": message["id"], "result": None})
         return message
-
-    configured = False
 
     def until(self, holds):
         while not holds():

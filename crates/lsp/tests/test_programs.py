@@ -24,13 +24,13 @@ def checked(folder, **environment):
     )
     found = []
     for one in json.loads(run.stdout)["diagnostics"]:
-        if one["file"] is None:
-            continue
+        # A finding about the program as a whole is shown at its manifest.
+        one["file"] = one["file"] or next(mark for mark in MARKS if (folder / mark).exists())
         file = folder / one["file"]
         line, column = (one["line"] or 1) - 1, (one["column"] or 1) - 1
         if one["line"]:
-            text = file.read_text(newline="").split("\n")[line].removeprefix("\ufeff" if line == 0 else "")
-            start = 1 if line == 0 and file.read_text().startswith("\ufeff") else 0
+            text = file.read_bytes().decode().split("\n")[line].removeprefix("\ufeff" if line == 0 else "")
+            start = 1 if line == 0 and file.read_bytes().decode().startswith("\ufeff") else 0
             column = start + len(text[:column].encode("utf-16-le")) // 2
         fix = None
         if one["fix"]:
@@ -49,7 +49,7 @@ def shown(server, folder):
         actions = []
         if Path(file).is_file() and all_of_file:
             try:
-                text = Path(file).read_text(newline="")
+                text = Path(file).read_bytes().decode()
                 server.open(file, text)
                 whole = {"start": {"line": 0, "character": 0}, "end": {"line": 99_999, "character": 0}}
                 request = {"textDocument": {"uri": at}, "range": whole, "context": {"diagnostics": []}}
@@ -118,7 +118,7 @@ class Programs(Case):
             for number in range(edits):
                 file = random.choice(files)
                 if file not in texts:
-                    texts[file] = file.read_text(newline="")
+                    texts[file] = file.read_bytes().decode()
                     opened[file] = (server.open(file, texts[file]), 1)
                 at, version = opened[file]
                 text = texts[file]

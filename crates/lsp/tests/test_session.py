@@ -230,19 +230,29 @@ class Session(Case):
                 server.found.get(at)
             )
 
+        home = os.environ.get("LLM_DO_HOME")
+        os.environ["LLM_DO_HOME"] = str(self.folder / "home")
         server = self.server()
+        os.environ.pop("LLM_DO_HOME") if home is None else os.environ.update(LLM_DO_HOME=home)
         at = server.open(file)
         server.settled(at, 1)
         self.assertFalse(of_code(server))
-        cache = Path(os.environ["HOME"]) / ".llm-do" / "cache" / "python"
+        cache = self.folder / "home" / "cache" / "python"
         self.assertFalse(cache.exists(), "no Python was started")
-        server.tell("workspace/didChangeConfiguration", {"settings": {"llm-do": {"trusted": True}}})
+        # Editors read their configuration from files of the workspace, too.
+        settings = {"llm-do": {"trusted": True}, "llm-do.trusted": True, "trusted": True}
+        server.tell("workspace/didChangeConfiguration", {"settings": settings})
+        server.change(at, 2, [{"text": file.read_text() + "More.\n"}])
+        server.settled(at, 2)
+        self.assertFalse(of_code(server))
+        self.assertFalse([one for one in server.said if one["method"] == "workspace/configuration"])
+        self.assertFalse(cache.exists(), "no Python was started")
+        server.tell("llm-do/didChangeTrust", {"trusted": True})
         server.until(lambda: of_code(server))
         server.end()
-        asked = self.server(capabilities={"workspace": {"configuration": True}})
-        asked.configured = True
-        asked.until(lambda: of_code(asked))
-        asked.end()
+        trusted = self.server(trusted=True)
+        trusted.until(lambda: of_code(trusted))
+        trusted.end()
 
 
 if __name__ == "__main__":

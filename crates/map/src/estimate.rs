@@ -1,14 +1,6 @@
 //! The estimate of the tokens and the cost of the remaining rows, based on those that have run.
 
-use llm_do_core::model::{ModelName, Usage};
-
-/// Providers whose models cost nothing, unless the user gives them a price.
-const FREE: [&str; 3] = ["local", "replay", "script"];
-
-/// Returns true if a model costs nothing.
-pub fn is_free(model: &ModelName) -> bool {
-    FREE.contains(&model.provider())
-}
+use llm_do_core::model::Usage;
 
 /// The estimated tokens and cost of the remaining rows.
 #[derive(Clone, Debug, PartialEq)]

@@ -30,7 +30,7 @@ mod survey;
 
 pub use board::{Board, Counts, Waiting};
 pub use columns::Renamed;
-pub use estimate::{Estimate, Range, is_free};
+pub use estimate::{Estimate, Range};
 pub use input::column_names;
 pub use journal::row_run;
 pub use kept::{KeptMap, KeptRow, KeptRows, Progress, RowState};

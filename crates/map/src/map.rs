@@ -4,7 +4,7 @@ use crate::{
     batch::{self, Batched, Batcher},
     board::{Board, Waiting},
     columns::{Columns, Matched},
-    estimate::{Estimate, Measured, is_free},
+    estimate::{Estimate, Measured},
     input::{Rows, Source},
     kept::{self, Progress},
     key::RowId,
@@ -160,7 +160,7 @@ impl Map {
                 Some(batcher)
             }
         };
-        let costs = names.iter().any(|name| !is_free(name) || session.terms(name).price.is_some());
+        let costs = names.iter().any(|name| !name.is_free() || session.terms(name).price.is_some());
         let priced = names.iter().all(|name| session.terms(name).price.is_some());
         board.change(|counts| {
             (counts.rows, counts.done, counts.failed) = (survey.rows, survey.done, survey.failed);

@@ -13,7 +13,7 @@ use crate::{
     language::Symbols,
     load_options::LoadOptions,
     loading::finish_knowing,
-    migrate::Cures,
+    migrate::{Cures, changes_none_of},
     parallel::drop_in_background,
     source::{Kind, SourceTree, Stamp, plain},
     start::Source,
@@ -128,7 +128,11 @@ impl Checker {
         if edited.iter().all(|path| self.is_only_a_worker(&known.checked, path)) {
             self.tree.forget(&edited);
             if let Some(change) = known.checked.edit(&edited) {
-                if change.keys {
+                let still_nothing = || {
+                    let unchanged = || changes_none_of(&known.checked.source, &edited);
+                    known.cures == Cures::Nothing && self.tree.uncounted(unchanged)
+                };
+                if change.keys && !still_nothing() {
                     known.cures = Cures::Unasked;
                 }
                 self.known = Some(Known { texts, ..known });

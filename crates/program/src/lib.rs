@@ -45,6 +45,7 @@ mod recording_tree;
 pub mod resolve;
 mod rules;
 pub mod scan;
+mod schema_keys;
 pub mod shape;
 pub mod shorthand;
 mod show;

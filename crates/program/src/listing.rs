@@ -10,7 +10,7 @@ use crate::{
     resolve::{PackageId, WorkerFile},
     shape,
     show::ShownTools,
-    start::Source,
+    start::{Source, Start},
     tool_reference,
     yaml::{Data, Node},
 };
@@ -58,6 +58,13 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
     let program = packages.program();
     let mut workers: Vec<Listing> =
         program.scan().into_iter().map(|located| listing(&context, located)).collect();
+    // A file that runs alone may lie anywhere.
+    if let Start::File(file) = &source.start
+        && !workers.iter().any(|worker| worker.path == *file)
+    {
+        workers.push(listing(&context, program.layout.identify(file)));
+        workers.sort_by(|a, b| a.id.cmp(&b.id));
+    }
     for id in &program.dependencies {
         let (library, context) = (packages.get(*id), loading.context(*id));
         for (id, export) in library.exports() {

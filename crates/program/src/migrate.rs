@@ -26,7 +26,7 @@ mod unmended;
 mod wrapper;
 
 pub use crate::manifest_names::LEFT_OVER;
-pub(crate) use hints::{Cures, add_hints};
+pub(crate) use hints::{Cures, add_hints, changes_none_of};
 
 use crate::{
     source::SourceTree,

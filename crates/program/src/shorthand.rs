@@ -1,10 +1,12 @@
 //! Type shorthand and its JSON Schema. See `docs/reference/worker-files.md`.
 //!
 //! `string`, `integer`, `number`, `boolean`, `path`, `any`, `object`, `array<T>`, `T?`, `[a, b]` (one of these; as text
-//! it may be part of a type: `'[a, b]?'`), a map of fields (all required but those with `?`), or JSON Schema as it is.
+//! it may be part of a type: `'[a, b]?'`), a map of fields (all required but those with `?`; in text too:
+//! `'array<{a: string}>'`), or JSON Schema as it is.
 
 use crate::{
     diagnostics::{Diagnostic, Fix, codes, nearest},
+    schema_keys::{self, KEYWORDS, TELLING},
     span::SourceFile,
     yaml::{self, Data, Entry, Node},
 };
@@ -25,8 +27,10 @@ pub struct Type {
 }
 
 const NAMES: [&str; 7] = ["string", "integer", "number", "boolean", "path", "any", "object"];
-/// The longest shorthand, in bytes; also bounds the nesting of `array<…>`.
-const LONGEST: usize = 200;
+/// The longest shorthand, in bytes.
+const LONGEST: usize = 1000;
+/// The deepest nesting of `array<…>` and maps in a shorthand.
+const DEEPEST: usize = 20;
 
 /// Reads the type in a node. `name` names its owner in messages.
 pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type> {
@@ -34,7 +38,7 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
         Data::Text(text) => match word(text.trim()) {
             Ok(typed) => Some(typed),
             Err(part) => {
-                found.push(bad_type(node, name, part));
+                found.push(bad_type(node, name, &part));
                 None
             }
         },
@@ -52,6 +56,9 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
             typed
         }
         Data::Map(_) if is_json_schema(node) => {
+            if has_unknown_keys(node, name, found) {
+                return None;
+            }
             let typed = json_schema(node);
             if let Some(default) = node.entry("default").filter(|_| typed.path) {
                 found.push(
@@ -66,6 +73,7 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
             }
             Some(typed)
         }
+        Data::Map(_) if has_json_type(node) && schema_keys::has_misspelled(node, name, found) => None,
         Data::Map(_) => fields(node, name, found).map(|(schema, shown)| Type {
             schema,
             optional: false,
@@ -121,35 +129,77 @@ pub fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
 }
 
 /// Parses a type in text form; the error is the invalid part.
-fn word(text: &str) -> Result<Type, &str> {
-    if text.len() > LONGEST {
-        return Err(text);
+fn word(text: &str) -> Result<Type, String> {
+    let open = |depth: usize, c: char| match c {
+        '<' | '{' => depth + 1,
+        '>' | '}' => depth.saturating_sub(1),
+        _ => depth,
+    };
+    let depths = text.chars().scan(0, |depth, c| {
+        *depth = open(*depth, c);
+        Some(*depth)
+    });
+    if text.len() > LONGEST || depths.max().is_some_and(|deepest| deepest > DEEPEST) {
+        return Err(text.to_owned());
     }
+    part(text)
+}
+
+/// Parses a type or a part of one, of a text that is not too long.
+fn part(text: &str) -> Result<Type, String> {
     if let Some(inner) = text.strip_suffix('?') {
-        let inner = word(inner.trim())?;
+        let inner = part(inner.trim())?;
         let schema = if inner.path { inner.schema } else { nullable(inner.schema) };
         return Ok(Type { schema, optional: true, shown: text.to_owned(), path: inner.path });
     }
     if let Some(inner) = text.strip_prefix("array<").and_then(|rest| rest.strip_suffix('>')) {
-        let item = word(inner.trim())?;
+        let item = part(inner.trim())?;
         // A path in a list would be a capability without a name for its mount.
         if item.path || item.optional {
-            return Err(text);
+            return Err(text.to_owned());
         }
         let schema = json!({ "type": "array", "items": item.schema });
         return Ok(Type { schema, optional: false, shown: text.to_owned(), path: false });
     }
-    if text.starts_with('[') {
-        let list = yaml::parse(&SourceFile::new("", text), text.len()).map_err(|_| text)?;
-        return choice(list.items()).ok_or(text);
+    if text.starts_with(['[', '{']) {
+        let node = yaml::parse(&SourceFile::new("", text), text.len()).map_err(|_| text.to_owned())?;
+        return inner(&node).map_err(|wrong| wrong.unwrap_or_else(|| text.to_owned()));
     }
     let schema = match text {
         "string" | "integer" | "number" | "boolean" | "object" => json!({ "type": text }),
         "path" => json!({ "type": "string" }),
         "any" => json!({}),
-        other => return Err(other),
+        other => return Err(other.to_owned()),
     };
     Ok(Type { schema, optional: false, shown: text.to_owned(), path: text == "path" })
+}
+
+/// Returns the type of a list or a map in a text. The error is the invalid part, or `None` for the whole. A JSON Schema
+/// is invalid here: text has only types that need no check.
+fn inner(node: &Node) -> Result<Type, Option<String>> {
+    match &node.data {
+        Data::Text(text) => part(text.trim()).map_err(Some),
+        Data::List(items) => choice(items).ok_or(None),
+        Data::Map(entries) if !entries.is_empty() && !is_json_schema(node) => {
+            let mut properties = Map::new();
+            let mut required = Vec::new();
+            let mut shown = Vec::new();
+            for entry in entries {
+                let field = inner(&entry.value)?;
+                if field.path {
+                    return Err(Some("path".to_owned()));
+                }
+                shown.push(format!("{}: {}", entry.key, field.shown));
+                if !field.optional {
+                    required.push(entry.key.clone());
+                }
+                properties.insert(entry.key.clone(), field.schema);
+            }
+            let shown = format!("{{{}}}", shown.join(", "));
+            Ok(Type { schema: object(properties, required), optional: false, shown, path: false })
+        }
+        _ => Err(None),
+    }
 }
 
 /// Returns the schema of the same type or null: models write `null` for omitted values.
@@ -169,57 +219,6 @@ fn nullable(mut schema: Value) -> Value {
     }
 }
 
-/// Keys that only JSON Schema has. A map with one of the first list is JSON Schema; a map with `type` is JSON Schema
-/// if all its keys are keywords.
-const TELLING: [&str; 12] = [
-    "$ref",
-    "$defs",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "not",
-    "enum",
-    "const",
-    "properties",
-    "items",
-    "prefixItems",
-    "$schema",
-];
-const KEYWORDS: [&str; 33] = [
-    "type",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "contains",
-    "minProperties",
-    "maxProperties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "dependentRequired",
-    "if",
-    "then",
-    "else",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$comment",
-    "$id",
-];
 const JSON_TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
 
 /// Returns true if a type uses only shorthand. Its schema is then generated and needs no check.
@@ -230,16 +229,21 @@ pub fn is_shorthand(node: &Node) -> bool {
     }
 }
 
-/// Returns true if a map is JSON Schema rather than a map of fields.
-pub fn is_json_schema(node: &Node) -> bool {
-    let telling = |key: &str| TELLING.contains(&key);
-    let typed = node.get("type").is_some_and(|kind| match &kind.data {
+/// Returns true if a map has a `type` with a value of JSON Schema.
+fn has_json_type(node: &Node) -> bool {
+    node.get("type").is_some_and(|kind| match &kind.data {
         Data::Text(text) => JSON_TYPES.contains(&text.as_str()) || text == "path",
         Data::List(kinds) => {
             kinds.iter().all(|kind| kind.as_text().is_some_and(|text| JSON_TYPES.contains(&text)))
         }
         _ => false,
-    });
+    })
+}
+
+/// Returns true if a map is JSON Schema rather than a map of fields.
+pub fn is_json_schema(node: &Node) -> bool {
+    let telling = |key: &str| TELLING.contains(&key);
+    let typed = has_json_type(node);
     // A field may have these names too. Then its value is a type.
     let own = |entry: &Entry| {
         [schema::CLEAN, schema::UNTRUSTED].contains(&entry.key.as_str()) && entry.value.as_flag().is_some()
@@ -251,6 +255,12 @@ pub fn is_json_schema(node: &Node) -> bool {
             && !(entry.value.as_text().is_some_and(|text| word(text).is_ok()) && entry.key != "$ref")
     });
     (typed && node.entries().iter().all(keywords)) || structural
+}
+
+/// Finds keys without effect in a JSON Schema, and returns true if there are any. `name` names the schema in messages.
+pub(crate) fn has_unknown_keys(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> bool {
+    let is_type = |node: &Node| !is_json_schema(node) && read(node, "", &mut Vec::new()).is_some();
+    schema_keys::has_unknown(node, name, is_type, found)
 }
 
 fn json_schema(node: &Node) -> Type {
@@ -286,7 +296,7 @@ fn bad_type(node: &Node, name: &str, part: &str) -> Diagnostic {
     let short: String = part.chars().take(60).collect();
     let found =
         Diagnostic::error(codes::BAD_TYPE, format!("`{short}` is not a type, in `{name}`")).at(&node.span);
-    if part == "array<path>" {
+    if part == "array<path>" || part == "path" {
         return found.help("a `path` must be a parameter of its own, never part of a list");
     }
     let others = [
@@ -356,6 +366,14 @@ mod tests {
             ("'[a, b]?'", r#"{"type":["string","null"],"enum":["a","b",null]}"#),
             ("'[1, b]?'", r#"{"enum":[1,"b",null]}"#),
             ("'array<[a, b]>'", r#"{"type":"array","items":{"type":"string","enum":["a","b"]}}"#),
+            (
+                "'array<{a: string, b: [x, y]}>'",
+                r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string","enum":["x","y"]}},"required":["a","b"],"additionalProperties":false}}"#,
+            ),
+            (
+                "'{a: string, b: integer?}?'",
+                r#"{"type":["object","null"],"properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}},"required":["a"],"additionalProperties":false}"#,
+            ),
             ("{type: string, minLength: 2}", r#"{"type":"string","minLength":2}"#),
             ("{enum: [a, b]}", r#"{"enum":["a","b"]}"#),
             (
@@ -389,6 +407,15 @@ mod tests {
         assert_eq!(typed("dict").unwrap_err().help, ["did you mean `object`?"]);
         assert_eq!(typed("strnig").unwrap_err().help, ["did you mean `string`?"]);
         assert!(typed("array<path>").unwrap_err().help[0].contains("never part of a list"));
+        assert!(typed("'array<{a: path}>'").unwrap_err().help[0].contains("never part of a list"));
+        assert!(typed("'array<{a: strnig}>'").unwrap_err().message.contains("`strnig` is not a type"));
+        for text in
+            ["'array<{}>'", "'{a}'", "'array<{type: string}>'", "'array<{a: {enum: [1]}}>'", "'{a: 5}'"]
+        {
+            assert_eq!(typed(text).unwrap_err().code, codes::BAD_TYPE, "{text}");
+        }
+        let deep = format!("'{}string{}'", "array<".repeat(21), ">".repeat(21));
+        assert_eq!(typed(&deep).unwrap_err().code, codes::BAD_TYPE);
         for text in ["array<", "5", "x<y>", "??", "[]", "true"] {
             assert_eq!(typed(text).unwrap_err().code, codes::BAD_TYPE, "{text}");
         }
@@ -396,9 +423,13 @@ mod tests {
 
     #[test]
     fn what_shorthand_makes_is_always_a_schema() {
-        for text in
-            ["string", "array<array<integer>>?", "[a, a, 1, null, 2.5]", "{a: path, b: {c: [x], d: 'any?'}}"]
-        {
+        for text in [
+            "string",
+            "array<array<integer>>?",
+            "'array<{a: {b: array<any>}}>?'",
+            "[a, a, 1, null, 2.5]",
+            "{a: path, b: {c: [x], d: 'any?'}}",
+        ] {
             let text = format!("t: {text}");
             let node = yaml::parse(&SourceFile::new("x", text.as_str()), text.len()).unwrap();
             let node = node.get("t").unwrap();
@@ -410,6 +441,39 @@ mod tests {
             let text = format!("t: {text}");
             let node = yaml::parse(&SourceFile::new("x", text.as_str()), text.len()).unwrap();
             assert!(!is_shorthand(node.get("t").unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_without_effect_in_a_json_schema_are_found() {
+        for (text, message, help) in [
+            (
+                "{type: array, items: {a: string, b: integer}}",
+                "`x.items` is a map of fields",
+                "'array<{a: string, b: integer}>'",
+            ),
+            (
+                "{type: array, items: {type: object, requird: [a]}}",
+                "no keyword `requird`, in `x.items`",
+                "`required`",
+            ),
+            ("{type: array, itmes: {type: string}}", "no keyword `itmes`", "`items`"),
+            ("{type: object, requird: [a]}", "no keyword `requird`", "`required`"),
+            ("{properties: {a: {type: string}}, b: string}", "no keyword `b`", "under `properties`"),
+            ("{anyOf: [{type: string, nullable: true}]}", "no keyword `nullable`, in `x.anyOf.0`", "`x-`"),
+        ] {
+            let found = typed(text).unwrap_err();
+            assert_eq!(found.code, codes::BAD_SCHEMA, "{text}");
+            assert!(found.message.contains(message), "{text}: {}", found.message);
+            assert!(found.help.join(" ").contains(help), "{text}: {:?}", found.help);
+        }
+        for text in [
+            "{type: string, x-note: mine}",
+            "{type: object, properties: {itmes: {type: string}}, unevaluatedProperties: false}",
+            "{const: {itmes: 1}}",
+            "{type: string, kinds: [a, b]}",
+        ] {
+            assert!(typed(text).is_ok(), "{text}");
         }
     }
 }

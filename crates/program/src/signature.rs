@@ -36,6 +36,7 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
     if node.get("properties").is_some_and(|p| matches!(p.data, Data::Map(_)))
         && shorthand::is_json_schema(node)
     {
+        shorthand::has_unknown_keys(node, "parameters", found);
         return Declared { parameters: None, schema: Some(node.to_json()), has_json_schema: true };
     }
     let mut parameters = Vec::new();

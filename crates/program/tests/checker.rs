@@ -9,7 +9,7 @@ use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Checker, Extent, LoadOptions, Source, Start, check,
     library::MemoryLibraries,
-    source::{MemoryTree, OverlayTree},
+    source::{DiskTree, MemoryTree, OverlayTree},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 use std::{cell::RefCell, collections::BTreeMap, fs, sync::Arc};
@@ -114,6 +114,53 @@ fn the_program_is_analysed_if_others_see_what_was_edited() {
         assert_eq!(program.check(&one("workers/a.worker", text.as_str()), &text), extent, "{text}");
     }
     assert_eq!(program.check(&Texts::new(), "as before"), Extent::Program);
+}
+
+#[test]
+fn changes_on_disk_are_read_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    PROGRAM.iter().for_each(|(path, text)| put(path, text));
+    let tree = Arc::new(DiskTree::open(folder.path()).unwrap());
+    let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
+    let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
+    let mut program = Program::new(source, host);
+    let mut look = |about: &str| {
+        program.checker.look_again();
+        program.check(&Texts::new(), about)
+    };
+    assert_eq!(look("at first"), Extent::Everything);
+    assert_eq!(look("nothing has changed"), Extent::Nothing);
+    put(
+        "workers/a.worker",
+        "---\nmodel: openai:x\nparameters: {topic: string}\nallow_workers: [c]\n---\nOn {{ x }}.\n",
+    );
+    assert_eq!(look("instructions"), Extent::Workers);
+    put("templates/head.j2", "{{ nothing }}");
+    assert_eq!(look("a template"), Extent::Everything);
+    put("workers/new.worker", "---\nmodle: openai:x\n---\nNew.\n");
+    assert_eq!(look("a new worker"), Extent::Everything);
+    fs::remove_file(folder.path().join("workers/c.json")).unwrap();
+    assert_eq!(look("a file that is gone"), Extent::Everything);
+    put("project.yaml", "name: edited\nexports: [b]\n");
+    assert_eq!(look("the manifest"), Extent::Everything);
+    // A watcher of files names the paths.
+    put(
+        "workers/a.worker",
+        "---\nmodel: openai:x\nparameters: {topic: string}\nallow_workers: [c]\n---\nOn {{ topic }}.\n",
+    );
+    program.checker.changed("workers/a.worker");
+    assert_eq!(program.check(&Texts::new(), "reported"), Extent::Workers);
+    // The text of an editor takes the place of the file.
+    let texts = one("workers/a.worker", "---\nmodel: openai:x\n---\nHi.\n");
+    program.check(&texts, "in an editor");
+    put("workers/a.worker", "---\nmodel: openai:y\n---\nHi.\n");
+    program.checker.changed("workers/a.worker");
+    assert_eq!(program.check(&texts, "below an editor's text"), Extent::Nothing);
 }
 
 #[test]

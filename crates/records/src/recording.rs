@@ -16,6 +16,7 @@ use llm_do_core::{
         ModelRequest, ModelResponse, Models, Purpose, Usage,
     },
     question::Question,
+    schema::without_own,
     send::BoxFuture,
     server_tool::ServerTool,
     step_name::{Attempt, StepName},
@@ -130,13 +131,18 @@ impl Recording {
             .collect()
     }
 
+    /// Returns true if no run is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// Returns the models of the run of that number, and the date that it ran on; `None` if it is not recorded.
     pub fn run(&self, number: usize) -> Option<RecordedModels> {
         let records = self.runs.get(number)?;
         let Some(Record { body: RecordKind::RunStarted { date, .. }, .. }) = records.first() else {
             return None;
         };
-        Some(RecordedModels::new(records.clone(), Arc::clone(date)))
+        Some(RecordedModels::new(records.clone(), Some(Arc::clone(date))))
     }
 }
 
@@ -247,7 +253,7 @@ pub struct RecordedModels {
 
 struct Recorded {
     records: Vec<Record>,
-    date: Arc<str>,
+    date: Option<Arc<str>>,
     answers: HashMap<(CallPath, Purpose, u32), Answer>,
     missed: Mutex<Option<Divergence>>,
 }
@@ -266,7 +272,12 @@ impl fmt::Debug for RecordedModels {
 }
 
 impl RecordedModels {
-    fn new(records: Vec<Record>, date: Arc<str>) -> Self {
+    /// Makes the models of a call that asks none: each request is one that is not recorded.
+    pub fn of_nothing() -> Self {
+        Self::new(Vec::new(), None)
+    }
+
+    fn new(records: Vec<Record>, date: Option<Arc<str>>) -> Self {
         let mut answers: HashMap<(CallPath, Purpose, u32), Answer> = HashMap::new();
         let mut asked: HashMap<(CallPath, StepName), (CallPath, Purpose, u32)> = HashMap::new();
         for record in &records {
@@ -296,9 +307,9 @@ impl RecordedModels {
         Self { shared: Arc::new(Recorded { records, date, answers, missed: Mutex::default() }) }
     }
 
-    /// Returns the date of the run, for templates.
-    pub fn date(&self) -> &Arc<str> {
-        &self.shared.date
+    /// Returns the date of the recorded run, for templates.
+    pub fn date(&self) -> Option<&Arc<str>> {
+        self.shared.date.as_ref()
     }
 
     /// Returns the model that answered first, for workers that name none.
@@ -349,7 +360,8 @@ impl Recorded {
         let begun = self.records.iter().rev().find(|record| {
             record.path == *path && matches!(record.body, RecordKind::ConversationStarted { .. })
         });
-        if let Some(Record { body: recorded @ RecordKind::ConversationStarted { .. }, .. }) = begun {
+        if let Some(record) = begun {
+            let recorded = with_schema_as_sent(&record.body);
             let mut now = recorded.clone();
             if let RecordKind::ConversationStarted {
                 system, tools, server_tools, output, final_tool, ..
@@ -365,8 +377,8 @@ impl Recorded {
                     }
                 }
             }
-            if request.purpose == Purpose::Answer && now != *recorded {
-                return miss(StepName::Conversation, Difference::Changed { recorded: recorded.clone(), now });
+            if request.purpose == Purpose::Answer && now != recorded {
+                return miss(StepName::Conversation, Difference::Changed { recorded, now });
             }
         }
         if *Conversation::digest_of(request.messages) != *answer.digest {
@@ -394,6 +406,17 @@ impl Recorded {
         chain.reverse();
         chain
     }
+}
+
+/// Returns the beginning of a conversation with the output's schema as the model was sent it, if it was. The record has
+/// the whole schema, by which a resumed run checks the answer.
+fn with_schema_as_sent(started: &RecordKind) -> RecordKind {
+    let mut started = started.clone();
+    if let RecordKind::ConversationStarted { output, final_tool: false, with_user, can, .. } = &mut started {
+        let sent = can.native_schema && !*with_user;
+        *output = output.as_ref().filter(|_| sent).map(without_own);
+    }
+    started
 }
 
 impl Models for RecordedModels {

@@ -3,7 +3,6 @@
 use crate::{
     definitions::Definitions,
     error::{ApiError, Code},
-    faces::mcp::tool_name,
     log::LogEntry,
     outgoing::Outgoing,
     trigger_settings::BadTrigger,
@@ -13,6 +12,7 @@ use llm_do::{
     Client, Decisions, Editing, Effects, Located, ModelSource, PastRun, Problem, ResumeError, RunOptions,
     Session, Settings,
     core::{
+        function::tool_name,
         gate::{Calls, FileSet, Mode, Rule, RuleLine},
         journal::{Record, RecordKind},
         model::ModelName,
@@ -165,7 +165,7 @@ pub enum BadPrograms {
 pub(crate) fn distinct(sessions: &[Session]) -> Result<(), BadPrograms> {
     let mut known: HashMap<String, &Session> = HashMap::new();
     for session in sessions {
-        let name = tool_name(session);
+        let name = tool_name(&session.entry().id);
         if let Some(other) = known.insert(name.clone(), session) {
             let workers = [other, session].map(|session| Arc::clone(&session.entry().id));
             return Err(BadPrograms::SameTool { name, workers });
@@ -341,7 +341,7 @@ impl Served {
     ) -> Result<Vec<Diagnostic>, String> {
         // One at a time: each check begins with what the one before knows.
         let mut editing = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match editing.take() {
+        let current = match editing.take().filter(Editing::is_current) {
             Some(mut current) => {
                 current.look_again();
                 current

@@ -3,12 +3,12 @@
 use crate::token::{Reads, Scope};
 use llm_do::{
     core::{
+        client_tool::ClientTool,
         gate::Mode,
         journal::RunStatus,
         model::{ModelName, Usage},
         outcome::Failure,
         question::{Answer, Question, QuestionId, Waiting},
-        toolsets::client::ClientTool,
     },
     digest,
 };

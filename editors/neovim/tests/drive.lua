@@ -47,7 +47,7 @@ test("front matter, Markdown and Jinja are told apart", function()
   has(syntax_at("upper"), "workerFilter")
   has(syntax_at("note"), "workerComment")
   has(syntax_at("if name"), "workerKeyword")
-  same(syntax_at("yes"), {})
+  same(syntax_at("sure"), {})
 end)
 test("files of a program are known, others are not", function()
   for path, known in pairs({ ["/a/main.worker"] = true, ["/a/llm-do.yaml"] = true, ["/a/b.cases.yaml"] = true, ["/a/workers/b/c.yml"] = true, ["/a/b.yaml"] = false, ["/a/worker"] = false }) do
@@ -55,19 +55,19 @@ test("files of a program are known, others are not", function()
   end
   same(llm_do.root(project .. "/workers/deep/a.worker"), project)
 end)
-test("the server finds an unknown key, and forgets it when it is gone", function()
+test("the server finds a wrong value, and forgets it when it is gone", function()
   assert(vim.wait(60000, function()
     return #vim.diagnostic.get(buffer) > 0
   end, 50), "no finding came")
   local finding = vim.tbl_filter(function(one)
-    return one.message:find("modle", 1, true) ~= nil
+    return one.message:find("locked", 1, true) ~= nil
   end, vim.diagnostic.get(buffer))[1]
   assert(finding, vim.inspect(vim.diagnostic.get(buffer)))
-  same({ finding.lnum, finding.col }, { 2, 0 })
+  same({ finding.lnum, finding.col }, { 2, 8 })
   vim.api.nvim_buf_set_lines(buffer, 2, 3, false, {})
   assert(vim.wait(60000, function()
     return vim.tbl_isempty(vim.tbl_filter(function(one)
-      return one.message:find("modle", 1, true) ~= nil
+      return one.message:find("locked", 1, true) ~= nil
     end, vim.diagnostic.get(buffer)))
   end, 50), "the finding stayed")
 end)

@@ -6,7 +6,7 @@
 // stands for its language server, and the output says so.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,6 +21,8 @@ const standIn = fileURLToPath(new URL("stand-in.mjs", import.meta.url));
 const home = mkdtempSync(join(tmpdir(), "llm-do-editors-"));
 const workspace = join(home, "workspace");
 const log = join(home, "initialized");
+/** The process of each language server that was started. */
+const servers = join(home, "servers");
 
 const hasServer = spawnSync(given.program, ["lsp", "--help"]).status === 0;
 mkdirSync(workspace);
@@ -29,11 +31,30 @@ for (const name of ["greeter.worker", "greeter.cases.yaml", "greeter.recorded", 
 const cases = join(workspace, "greeter.cases.yaml");
 writeFileSync(cases, readFileSync(cases, "utf8") + "- name: bob\n  input: Ada\n  expect: {output: Hello}\n");
 cpSync(join(workspace, "greeter.recorded/ada.1.jsonl"), join(workspace, "greeter.recorded/bob.1.jsonl"));
-writeFileSync(join(home, "script.yaml"), "answers:\n- text: Good morning from the script\n");
+// A program whose entry writes a file, which needs an approval, and may call another worker.
+const letters = join(workspace, "letters");
+mkdirSync(join(letters, "workers"), { recursive: true });
+mkdirSync(join(letters, "drafts"));
+writeFileSync(
+  join(letters, "main.worker"),
+  "---\ndescription: Writes a letter.\nallow_workers: [helper]\ntoolsets:\n  filesystem: {tools: [write_file]}\nsandbox:\n  paths:\n    drafts: {root: ./drafts, mode: rw}\n---\nWrite a letter.\n",
+);
+writeFileSync(join(letters, "workers/helper.worker"), "---\ndescription: Helps.\n---\nHelp.\n");
+writeFileSync(
+  join(home, "script.yaml"),
+  `answers:
+- when: {worker: main, turn: 0}
+  calls:
+  - {tool: write_file, arguments: {path: /drafts/letter.md, content: "Dear Ada"}}
+- when: {worker: main, turn: 1}
+  text: The letter is written.
+- text: Good morning from the script
+`,
+);
 // The program, with a record of how its language server begins.
 const program = join(home, "llm-do");
-const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}"`;
-writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; ${server}; fi\nexec "${given.program}" "$@"\n`);
+const server = hasServer ? `exec "${given.program}" lsp "$@"` : `exec "${process.execPath}" "${standIn}" "$@"`;
+writeFileSync(program, `#!/bin/sh\nif [ "$1" = lsp ]; then shift; echo $$ >>"${servers}"; ${server}; fi\nexec "${given.program}" "$@"\n`);
 chmodSync(program, 0o755);
 
 let passed = 0;
@@ -63,19 +84,28 @@ async function until(what, work, ms = 30_000) {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
+/** Opens a box with a key, and enters a text. A key that comes while the focus moves is lost. */
+async function enter(page, key, text) {
+  const box = page.locator(".quick-input-widget input").first();
+  await until("the box", async () => {
+    await page.keyboard.press(key);
+    return box.waitFor({ timeout: 3000 }).then(() => true, () => false);
+  });
+  await box.fill(text);
+}
 async function open(page, path) {
-  await page.keyboard.press("Control+1");
-  await page.keyboard.press("Control+P");
-  await page.locator(".quick-input-widget input").first().fill(path);
+  // The panel may have the focus: files open beside it only from there.
+  const tab = page.locator(".editor-group-container").first().locator(".tab.active");
+  if ((await tab.count()) > 0) await tab.click();
+  await enter(page, "Control+P", path);
   await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: path.split("/").at(-1) }).first().click();
-  await page.locator(`.tab.active[data-resource-name="${path.split("/").at(-1)}"]`).waitFor();
+  await page.locator(`.tab.active[data-resource-name="${path.split("/").at(-1)}"]`).first().waitFor();
 }
 async function command(page, title) {
-  await page.keyboard.press("F1");
-  await page.locator(".quick-input-widget input").first().fill(`>${title}`);
+  await enter(page, "F1", `>${title}`);
   await page.locator(".quick-input-list .monaco-list-row").filter({ hasText: title }).first().click();
 }
-const lines = (page) => page.locator(".editor-group-container.active .view-lines").first();
+const lines = (page) => page.locator(".editor-group-container").first().locator(".view-lines").first();
 /** The text of the editor, as it is shown. */
 const shown = async (page) => (await lines(page).innerText()).replaceAll("\u00a0", " ");
 const panel = (page) => page.frameLocator("iframe.webview").last().frameLocator("iframe#active-frame");
@@ -103,22 +133,28 @@ try {
     await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor({ timeout: 60_000 });
     if (!hasServer) assert.match(readFileSync(log, "utf8"), /"trusted":true/);
   });
-  await step("an unknown key is a finding, and the fix removes it", async (page) => {
+  await step("a server that was killed is started again", async (page) => {
+    const served = () => readFileSync(servers, "utf8").trim().split("\n").map(Number);
+    const before = served();
+    process.kill(before.at(-1), "SIGKILL");
+    await until("another server", () => served().length > before.length);
+    await page.locator('.statusbar-item[id*="llm-do.status"] .codicon-check').waitFor();
+  });
+  await step("a wrong value is a finding, and the fix corrects it", async (page) => {
     await lines(page).locator(".view-line").nth(1).click();
     await page.keyboard.press("Home");
-    await page.keyboard.type("modle: x");
+    await page.keyboard.type("locked: yes");
     await page.keyboard.press("Escape");
     await page.keyboard.press("Enter");
     await page.keyboard.press("ArrowUp");
     await page.locator(".squiggly-error").first().waitFor();
     await page.locator('.statusbar-item[id="status.problems"]', { hasText: "1" }).waitFor();
-    await page.keyboard.press("Home");
+    await page.keyboard.press("End");
     await page.keyboard.press("Control+.");
-    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "model" }).first();
+    const fix = page.locator(".action-widget .monaco-list-row.action", { hasText: "write `true`" }).first();
     await fix.waitFor();
     await fix.click();
-    await until("the fix", async () => /^model: x$/m.test(await shown(page)));
-    await page.keyboard.press("Control+Z");
+    await until("the fix", async () => /^locked: true$/m.test(await shown(page)));
     await page.keyboard.press("Home");
     await page.keyboard.press("Shift+ArrowDown");
     await page.keyboard.press("Delete");
@@ -153,7 +189,40 @@ try {
     await open(page, "strikes/main.worker");
     await panel(page).getByRole("textbox", { name: /species/ }).waitFor();
   });
+  await step("a write is approved in the panel", async (page) => {
+    await open(page, "letters/main.worker");
+    await panel(page).getByRole("region", { name: "Prompt" }).getByText("Write a letter.").waitFor();
+    await panel(page).getByRole("button", { name: "Run", exact: true }).click();
+    await panel(page).getByRole("link", { name: "Answer its question" }).click();
+    await panel(page).getByText("Dear Ada").first().waitFor();
+    assert.equal(existsSync(join(letters, "drafts/letter.md")), false);
+    await panel(page).getByRole("button", { name: /^Approve/ }).click();
+    await until("the letter", () => existsSync(join(letters, "drafts/letter.md")));
+    await panel(page).getByText("The letter is written.").first().waitFor();
+  });
+  if (hasServer) {
+    await step("a key is completed", async (page) => {
+      await lines(page).getByText("Writes a letter").click();
+      await page.keyboard.press("End");
+      await page.keyboard.press("Enter");
+      await page.keyboard.type("compat");
+      await page.locator(".suggest-widget .monaco-list-row", { hasText: "compatible_models" }).waitFor();
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("Shift+Home");
+      await page.keyboard.press("Backspace");
+      await page.keyboard.press("Backspace");
+    });
+    await step("a worker is renamed across files", async (page) => {
+      await lines(page).getByText("helper").last().click();
+      await page.keyboard.press("F2");
+      await page.locator(".rename-box input").fill("assistant");
+      await page.keyboard.press("Enter");
+      await until("the file", () => existsSync(join(letters, "workers/assistant.worker")) && !existsSync(join(letters, "workers/helper.worker")));
+      await until("the caller", async () => (await shown(page)).includes("allow_workers: [assistant]"));
+    });
+  }
   await step("check lists its findings as problems", async (page) => {
+    await open(page, "strikes/main.worker");
     writeFileSync(join(workspace, "strikes/main.worker"), readFileSync(join(examples, "strikes/main.worker"), "utf8").replace("description:", "descripton:"));
     await command(page, "llm-do: Check Program");
     await until("the output", async () => (await page.locator(".xterm-rows").allInnerTexts()).join("\n").replaceAll("\u00a0", " ").includes("unknown key `descripton`"));

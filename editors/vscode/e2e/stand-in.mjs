@@ -3,6 +3,9 @@
 // says at the beginning into the file LLM_DO_STAND_IN_LOG.
 import { appendFileSync } from "node:fs";
 
+// `llm-do lsp` takes no argument.
+if (process.argv.length > 2) process.exit(2);
+
 let rest = Buffer.alloc(0);
 const texts = new Map();
 const send = (message) => {
@@ -11,10 +14,9 @@ const send = (message) => {
 };
 function findings(uri) {
   return (texts.get(uri) ?? "").split("\n").flatMap((line, number) => {
-    const at = line.indexOf("modle");
-    if (at < 0) return [];
-    const range = { start: { line: number, character: at }, end: { line: number, character: at + 5 } };
-    return [{ range, severity: 1, code: "E0201", source: "llm-do", message: "unknown key `modle`" }];
+    if (line !== "locked: yes") return [];
+    const range = { start: { line: number, character: 8 }, end: { line: number, character: 11 } };
+    return [{ range, severity: 1, code: "E0202", source: "llm-do", message: "`locked` must be true or false, not text" }];
   });
 }
 const checked = (uri, text) => {
@@ -36,11 +38,11 @@ const answers = {
     findings(uri)
       .filter(({ range }) => range.start.line === asked.start.line)
       .map((finding) => ({
-        title: "write `model`",
+        title: "write `true`",
         kind: "quickfix",
         isPreferred: true,
         diagnostics: [finding],
-        edit: { changes: { [uri]: [{ range: finding.range, newText: "model" }] } },
+        edit: { changes: { [uri]: [{ range: finding.range, newText: "true" }] } },
       })),
 };
 process.stdin.on("data", (data) => {

@@ -1,7 +1,7 @@
 /** The client of `llm-do lsp`. */
 
 import * as vscode from "vscode";
-import { LanguageClient, State, TransportKind, type LanguageClientOptions } from "vscode-languageclient/node";
+import { CloseAction, ErrorAction, LanguageClient, State, type ErrorHandler, type LanguageClientOptions } from "vscode-languageclient/node";
 import type { Host } from "./host.ts";
 
 /** What the status bar shows. */
@@ -57,19 +57,24 @@ export class Client {
     this.#host.output.info(`language server: ${found.program} lsp (from ${found.from})`);
     this.#set({ state: "starting" });
     const cwd = vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file")?.uri.fsPath;
-    const server = { command: found.program, args: ["lsp"], transport: TransportKind.stdio, ...(cwd === undefined ? {} : { options: { cwd } }) };
+    // The transport is stdin and stdout. A named one would add the argument `--stdio`.
+    const server = { command: found.program, args: ["lsp"], ...(cwd === undefined ? {} : { options: { cwd } }) };
+    const restarts = new Restarts();
     const options: LanguageClientOptions = {
       documentSelector: SELECTOR,
       initializationOptions: { trusted: vscode.workspace.isTrusted },
       synchronize: { configurationSection: "llm-do", fileEvents: vscode.workspace.createFileSystemWatcher("**/*.{worker,yaml,yml,jsonl,json,jinja,jinja2,j2,txt,md,py}") },
       diagnosticCollectionName: "llm-do",
+      errorHandler: restarts,
     };
     const client = new LanguageClient("llm-do", "llm-do language server", server, options);
     this.#client = client;
     client.onDidChangeState(({ newState }) => {
       if (this.#client !== client) return;
-      if (newState === State.Running) this.#set({ state: "running" });
-      else if (newState === State.Starting) this.#set({ state: "starting" });
+      if (newState === State.Running) {
+        restarts.answered();
+        this.#set({ state: "running" });
+      } else if (newState === State.Starting) this.#set({ state: "starting" });
       else if (this.#status.state !== "failed") this.#set({ state: "stopped" });
     });
     try {
@@ -78,6 +83,8 @@ export class Client {
       const why = `${found.program} did not start its language server. It may be older than this extension.`;
       this.#set({ state: "failed", why });
       this.#host.output.error(`${why} ${error instanceof Error ? error.message : String(error)}`);
+      const output = "Show Output";
+      void vscode.window.showErrorMessage(why, output).then((chosen) => chosen === output && client.outputChannel.show());
     }
   }
 
@@ -95,5 +102,31 @@ export class Client {
   #set(status: Status): void {
     this.#status = status;
     this.#changed.fire(status);
+  }
+}
+
+const MOST_RESTARTS = 4;
+const WITHIN_MS = 180_000;
+
+/** Starts a server again that has ended, but not for ever, and not one that never answered. */
+class Restarts implements ErrorHandler {
+  #answered = false;
+  #ended: number[] = [];
+
+  answered(): void {
+    this.#answered = true;
+  }
+
+  error(): { action: ErrorAction } {
+    return { action: ErrorAction.Continue };
+  }
+
+  closed(): { action: CloseAction; handled?: boolean; message?: string } {
+    if (!this.#answered) return { action: CloseAction.DoNotRestart, handled: true };
+    const now = Date.now();
+    this.#ended = [...this.#ended.filter((at) => now - at < WITHIN_MS), now];
+    if (this.#ended.length <= MOST_RESTARTS) return { action: CloseAction.Restart };
+    const message = `The language server of llm-do has ended ${this.#ended.length} times in three minutes and is not started again. "llm-do: Restart Language Server" starts it.`;
+    return { action: CloseAction.DoNotRestart, message };
   }
 }

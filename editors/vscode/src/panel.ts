@@ -28,6 +28,8 @@ export class Panel {
   #worker: vscode.Uri | undefined;
   #isReady = false;
   #timer: NodeJS.Timeout | undefined;
+  /** Why the last server did not start. A program that stays broken while one types is said once. */
+  #problem = "";
 
   constructor(context: vscode.ExtensionContext, host: Host) {
     this.#context = context;
@@ -159,9 +161,13 @@ export class Panel {
     const program = await this.#host.program();
     if (program === undefined) throw new Error("llm-do was not found");
     try {
-      return await Serve.start(program, target, root, further(worker), (line) => this.#host.output.info(`serve: ${line}`));
+      const server = await Serve.start(program, target, root, further(worker), (line) => this.#host.output.info(`serve: ${line}`));
+      this.#problem = "";
+      return server;
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
+      if (why === this.#problem) throw error;
+      this.#problem = why;
       void vscode.window.showErrorMessage(`The prompt panel has no server. ${why}`, "Show Output").then((chosen) => chosen && this.#host.output.show());
       throw error;
     }

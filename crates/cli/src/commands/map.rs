@@ -14,11 +14,10 @@ use crate::{
 };
 use llm_do::{
     RunOptions, Session,
-    core::{gate::Mode, price::Usd},
+    core::{gate::Mode, model::ModelName, price::Usd},
 };
 use llm_do_map::{
     Board, Counts, Estimate, Map, MapOptions, Problem, Range, Renamed, Stop, Stopped, Summary, Survey,
-    is_free,
 };
 use progress::Progress;
 use serde_json::{Value, json};
@@ -67,7 +66,7 @@ fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
     let context = runtime.enter();
     let (board, stop) = (Board::default(), Stop::default());
-    let free = session.model_names().iter().all(is_free);
+    let free = session.model_names().iter().all(ModelName::is_free);
     let mut map =
         Map::open(session, options(args, max_cost)?, board.clone(), stop.clone()).map_err(not_ready)?;
     say(map.survey(), output);
@@ -154,7 +153,7 @@ fn cost(text: &str) -> Result<MaxCost, Complaint> {
 fn check_prices(session: &Session, max_cost: Option<MaxCost>) -> Result<(), Complaint> {
     let Some(MaxCost::Dollars(_)) = max_cost else { return Ok(()) };
     let unknown =
-        session.model_names().into_iter().find(|name| !is_free(name) && session.terms(name).price.is_none());
+        session.model_names().into_iter().find(|name| !name.is_free() && session.terms(name).price.is_none());
     match unknown {
         None => Ok(()),
         Some(name) => Err(Complaint::wrong(format!("--max-cost: the price of {name} is not known"))

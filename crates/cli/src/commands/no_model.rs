@@ -5,8 +5,9 @@ use llm_do::{
     core::{
         model::{
             Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
-            ModelResponse,
+            ModelResponse, Terms,
         },
+        price::Price,
         send::BoxFuture,
         server_tool::ServerTool,
     },
@@ -25,7 +26,10 @@ pub(crate) fn without_model(mut settings: Settings) -> Settings {
     settings.fallback_model = format!("{PROVIDER}:chosen").parse().ok();
     let providers = settings.providers;
     settings.providers = Box::new(move |all, confiner| {
-        providers(all, confiner).with(PROVIDER, |_| Ok(Arc::new(Unchosen) as Arc<dyn Model>))
+        let free = Terms { price: Some(Price::FREE), ..Terms::default() };
+        providers(all, confiner)
+            .with(PROVIDER, |_| Ok(Arc::new(Unchosen) as Arc<dyn Model>))
+            .price(format!("{PROVIDER}:*"), free)
     });
     settings
 }

@@ -79,7 +79,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         return Err(Complaint::wrong(
             "a test has no operator to ask: --operator and --approval interactive can't be used",
         )
-        .hint("--allow RULE or --approval approve_all lets calls run")
+        .hint("--allow RULE lets calls run")
         .into());
     }
     let models = args.models.iter().map(|name| name.parse::<ModelName>());

@@ -268,6 +268,7 @@ fn as_json(report: &Report) -> Value {
         "requests": counts.requests,
         "tools": counts.tools,
         "refused": counts.refused,
+        "unoffered": counts.unoffered,
         "limits": counts.limits,
         "notes": counts.notes,
     });

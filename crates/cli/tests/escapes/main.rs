@@ -22,6 +22,7 @@ mod attempt;
 mod binary;
 mod chats;
 mod client_authority;
+mod client_tools;
 mod command_processes;
 mod command_words;
 mod declared_commands;
@@ -147,6 +148,7 @@ groups! {
     mcp_clients: mcp_clients::group,
     service: service::group,
     client_authority: client_authority::group,
+    client_tools: client_tools::group,
     triggers: triggers::group,
     editors: editors::group,
     remote_servers: remote_servers::group,

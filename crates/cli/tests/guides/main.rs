@@ -47,6 +47,7 @@ pages! {
     editors: "docs/guides/editors.md";
     first_program: "docs/guides/first-program.md" ["key": 1];
     installing: "docs/guides/installing.md" ["build": 7];
+    language_server: "docs/guides/language-server.md";
     libraries: "docs/guides/libraries.md" ["network": 1];
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
     many_inputs: "docs/guides/many-inputs.md";

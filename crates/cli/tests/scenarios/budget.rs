@@ -29,7 +29,7 @@ fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
     assert_snapshot!(scenario.run(&[".", "--budget", "2500tokens"]), @"
     exit 4
     --- stderr
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)
     error: the run has 500 of 2500 tokens left of its budget, and the next request needs about 999, and more for its answer
     note: the incomplete answer:
       │ Looking.
@@ -40,14 +40,14 @@ fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
     assert_eq!((&report["status"], &report["left"]["tokens"]), (&"done".into(), &6000.into()), "{told}");
     assert!(report["usage"].get("cost_usd").is_none(), "an unknown price is no price");
     assert_snapshot!(scenario.run(&[".", "--budget", "2turns"]).stderr, @"
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)
     error: the run used all of its budget of 2 model turns
     note: the incomplete answer:
       │ Looking.
     hint: `llm-do runs show [RUN]` shows what it did
     ");
     assert_snapshot!(scenario.run(&[".", "--budget", "1calls"]).stderr, @"
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)
     error: the run used all of its budget of 1 tool calls
     note: the incomplete answer:
       │ Looking.
@@ -76,19 +76,52 @@ fn cost_is_counted_where_prices_are_known() {
 
 #[test]
 fn cost_budget_without_a_price_is_refused_before_any_request() {
-    assert_snapshot!(looking("").run(&[".", "--budget", "0.50usd"]), @r#"
+    let unknown = |limits: &str| {
+        let worker = format!("---\nmodel: openai:unknown-model\n{limits}---\nLook.\n");
+        Scenario::new().file("main.worker", &worker).env("OPENAI_API_KEY", "no-key")
+    };
+    assert_snapshot!(unknown("").run(&[".", "--budget", "0.50usd"]), @r#"
     exit 2
     --- stderr
-    error: `main` can't ask `script:s.yaml`: the run may cost 0.50 USD, and the price of this model is not known. Give it in your config.yaml (`llm-do doctor` names its folder, as home), in dollars for a million tokens: `prices: {"script:s.yaml": {input: 1.25, output: 10}}`
+    error: `main` can't ask `openai:unknown-model`: the run may cost 0.50 USD, and the price of this model is not known. Give it in your config.yaml (`llm-do doctor` names its folder, as home), in dollars for a million tokens: `prices: {"openai:unknown-model": {input: 1.25, output: 10}}`
     hint: `llm-do runs show [RUN]` shows what it did
     "#);
-    let told = looking("limits: {max_cost_usd: 0.5}\n").run(&["."]);
+    let told = unknown("limits: {max_cost_usd: 0.5}\n").run(&["."]);
     assert_eq!(told.code, Some(2), "{told}");
     assert_snapshot!(looking("").run(&[".", "--budget", "0.50eur"]), @"
     exit 2
     --- stderr
     error: --budget: `0.50eur` is not a budget: write a number and what it counts, such as 0.50usd, 200000tokens, 30turns, 100calls, 10m
     ");
+}
+
+#[test]
+fn models_that_cost_nothing_need_no_price() {
+    for (limits, flags) in [
+        ("", &["--budget", "0.50usd"][..]),
+        ("", &["--max-cost", "1"]),
+        ("limits: {max_cost_usd: 0.5}\n", &[]),
+    ] {
+        let scenario = looking(limits);
+        let told = scenario.run(&[&["run", ".", "", "--json"], flags].concat());
+        let report: Value = serde_json::from_str(&told.stdout).unwrap();
+        assert_eq!((told.code, &report["usage"]["cost_usd"]), (Some(0), &0.0.into()), "{told}");
+        let again = scenario.run(&[&["run", ".", "", "--model", "replay:last", "--json"], flags].concat());
+        assert_eq!(again.code, Some(0), "{again}");
+    }
+    let scenario = looking("limits: {max_cost_usd: 0.5}\n");
+    let scenario = scenario.file(
+        "main.cases.yaml",
+        "cases: [{name: a, input: x, expect: {output: done, limits: {max_cost_usd: 0.1}}}]\n",
+    );
+    for flags in [&["--update"][..], &["--recorded"], &["--live", "--max-cost", "0.1"]] {
+        let told = scenario.run(&[&["test", "."], flags].concat());
+        assert_eq!(told.code, Some(0), "{told}");
+    }
+    // A preview sends nothing, whatever the model would cost.
+    let unchosen = Scenario::new().file("main.worker", "---\nlimits: {max_cost_usd: 1}\n---\nHi.\n");
+    let told = unchosen.run(&["show", "main", "--prompt", "x"]);
+    assert!(told.code == Some(0) && told.stdout.contains("none chosen"), "{told}");
 }
 
 /// Three concurrent children, two of which fit the budget: the third waits for the tokens that they do not use.

@@ -167,6 +167,60 @@ fn a_changed_prompt_is_told_with_its_difference() {
 }
 
 #[test]
+fn keywords_of_llm_do_in_a_schema_do_not_change_a_recorded_request() {
+    let scenario = Scenario::new()
+        .file(
+            "main.worker",
+            "---\nparameters: {text: {type: string, untrusted: true}}\n\
+             returns: {title: {type: string, clean: true, maxLength: 80}}\nallow_workers: [helper]\n---\n{{ text }}\n",
+        )
+        .file(
+            "workers/helper.worker",
+            "---\nparameters: {text: {type: string, untrusted: true}}\n\
+             returns: {word: {type: string, clean: true, maxLength: 9}}\n---\n{{ text }}\n",
+        )
+        .file("main.cases.yaml", "cases: [{name: a, input: {text: x}, expect: {output: {title: ok}}}]\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {worker: helper}\n    json: {word: w}\n  - when: {turn: 0}\n    \
+             calls: [{tool: helper, arguments: {text: t}}]\n  - json: {title: ok}\n",
+        );
+    updated(&scenario);
+    let told = scenario.run(&["test"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    // A keyword that the model sees still counts.
+    let longer =
+        scenario.read("workers/helper.worker").expect("a worker").replace("maxLength: 9", "maxLength: 8");
+    let told = scenario.file("workers/helper.worker", &longer).run(&["test"]);
+    assert!(told.code == Some(1) && told.stdout.contains("-      \"maxLength\": 9"), "{told}");
+}
+
+#[test]
+fn a_case_may_expect_that_its_input_is_refused() {
+    let cases = |expect: &str, input: &str| {
+        Scenario::new()
+            .file("main.worker", "---\nmodel: openai:gpt-5\nparameters: {n: integer}\n---\n{{ n }}\n")
+            .file(
+                "main.cases.yaml",
+                &format!("cases: [{{name: a, input: {input}, expect: {{fails: {expect}}}}}]\n"),
+            )
+    };
+    // It asks no model, so it needs neither a key nor a recording.
+    let scenario = cases("invalid_input", "{n: many}");
+    assert_eq!(scenario.run(&["check"]).code, Some(0));
+    for arguments in [&["test"][..], &["test", "--recorded"], &["test", "--update"]] {
+        let told = scenario.run(arguments);
+        assert!(told.code == Some(0) && told.stdout.contains("pass  main.cases.yaml: a"), "{told}");
+    }
+    assert!(!scenario.project().join("main.recorded").exists());
+    let told = cases("invalid_input", "{n: 3}").run(&["test"]);
+    assert!(told.code == Some(1), "{told}");
+    assert!(told.stdout.contains("fails: expected invalid_input, and `main` accepts the input"), "{told}");
+    let told = cases("tool", "{n: many}").run(&["test"]);
+    assert!(told.code != Some(0) && told.to_string().contains("E0903"), "{told}");
+}
+
+#[test]
 fn templates_see_the_date_of_the_recording() {
     let scenario = shop();
     updated(&scenario);

@@ -389,7 +389,7 @@ fn rules_of_the_command_line_must_name_a_tool_of_the_run() {
     warning[W0713]: `--deny fs__*` names `fs__*`, which matches no tool
      |
      = help: correct the pattern, or remove the rule
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)
     ");
     let told = scenario.run(&["workers/mail/worker.worker", "Hi", "--deny", "send_mail"]);
     assert_eq!(told.code, Some(0), "{told}");

@@ -42,6 +42,17 @@ fn list_names_an_unknown_provider() {
 }
 
 #[test]
+fn list_names_a_file_that_runs_alone() {
+    let scenario = Scenario::new().file("alone/hello.worker", "---\ndescription: Greets.\n---\nHi.\n");
+    assert_snapshot!(scenario.run(&["list", "alone/hello.worker"]), @"
+    exit 0
+    --- stdout
+    hello  Greets.
+    ");
+    assert!(scenario.run(&["list", "alone"]).stderr.contains("there are no workers here"));
+}
+
+#[test]
 fn list_prints_the_program_as_a_tree() {
     let scenario = project();
     assert_snapshot!(scenario.run(&["list", "--lib", "libs"]), @r#"

@@ -21,6 +21,17 @@ fn journal(scenario: &Scenario) -> Vec<serde_json::Value> {
 }
 
 #[test]
+fn a_call_that_waits_for_an_approval_is_not_done() {
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
+    let shown = |call: &str| scenario.run(&["runs", "show", "last", "--call", call]).stdout;
+    let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(first(shown("0/0.1")), "0/0.1  write_file  waits for approval");
+    assert_eq!(first(shown("0/0.0")), "0/0.0  list_files  done");
+    assert_eq!(first(shown("0")), "0  main  suspended");
+}
+
+#[test]
 fn approved_deferred_call_resumes_the_run() {
     let scenario = two_writes();
     assert_snapshot!(scenario.run(&[".", "--approval", "defer"]), @r#"

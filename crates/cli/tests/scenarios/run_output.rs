@@ -121,11 +121,40 @@ fn json_output_is_one_report() {
       "requests": 1,
       "tools": 0,
       "refused": 0,
+      "unoffered": 0,
       "limits": 0,
       "notes": []
     }
     "#);
     assert_eq!(told.code, Some(0));
+}
+
+#[test]
+fn json_output_counts_calls_that_were_not_offered() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: done\n",
+        );
+    let told = scenario.run(&[".", "--approval", "auto_deny", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
+    assert_eq!((&report["status"], &report["refused"]), (&"done".into(), &0.into()), "{report}");
+    assert_eq!(report["unoffered"], 1, "{report}");
+}
+
+#[test]
+fn a_model_that_repeats_an_unknown_call_is_stopped() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\n---\nWork.\n")
+        .file("s.yaml", "answers: [{calls: [{tool: nosuch}]}]\n");
+    let told = scenario.run(&[".", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
+    assert_eq!((told.code, &report["requests"]), (Some(4), &8.into()), "{told}");
+    assert!(
+        told.stderr.contains("the model called `nosuch` over and over with the same arguments"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -183,7 +212,7 @@ fn without_a_terminal_approvals_are_refused_and_counted() {
     could not
 
     --- stderr
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)
     warning: 1 call was refused
     ");
     assert_eq!(scenario.read("a.txt"), None);
@@ -234,7 +263,7 @@ fn limit_exits_with_4_and_refused_entry_with_3() {
     assert_snapshot!(scenario.run(&["."]), @"
     exit 4
     --- stderr
-    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval defer` stops the run until they are decided)
     error: `main` used all of its 2 model turns without finishing
     hint: `llm-do runs show [RUN]` shows what it did
     ");

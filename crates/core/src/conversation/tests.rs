@@ -425,6 +425,37 @@ fn the_same_call_over_and_over_is_refused_and_then_ends_the_conversation() {
 }
 
 #[test]
+fn the_same_unusable_call_over_and_over_ends_the_conversation() {
+    for (name, arguments) in [
+        ("nosuch", with(json!({"a": 1}))),
+        ("add", Arguments::parse(r#"{"n": 1,,}"#)),
+        ("add", with(json!([1, 2]))),
+    ] {
+        let mut clerk = conversation(|setup| setup.limits.max_repeats = 2);
+        let same = || call("1", name, arguments.clone());
+        // Two for the limit, and two more as for a call that is refused. Equal calls in one answer count once.
+        for turn in 0..4 {
+            let calls = if turn == 0 { vec![same(), same(), same(), same(), same()] } else { vec![same()] };
+            let count = calls.len();
+            say_calls(&mut clerk, calls);
+            assert!(matches!(planned(&clerk)[0], PlannedCall::Answered(_)), "{name}, turn {turn}");
+            assert_eq!(planned(&clerk).len(), count);
+            make(&mut clerk, "");
+        }
+        say_calls(&mut clerk, vec![same()]);
+        assert_eq!(failure(&clerk).kind, FailureKind::Limit, "{name}");
+        assert!(failure(&clerk).message.contains(&format!("`{name}` over and over")));
+    }
+    // Other arguments are another call.
+    let mut clerk = conversation(|setup| setup.limits.max_repeats = 2);
+    for n in 0..20 {
+        say_calls(&mut clerk, vec![call("1", "nosuch", with(json!({ "n": n })))]);
+        assert!(matches!(planned(&clerk)[0], PlannedCall::Answered(_)), "{n}");
+        make(&mut clerk, "");
+    }
+}
+
+#[test]
 fn asking_again_for_what_changes_is_no_loop() {
     let mut clerk = conversation(|setup| setup.limits.max_repeats = 2);
     for n in 0..20 {

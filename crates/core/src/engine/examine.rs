@@ -90,7 +90,8 @@ impl Engine {
                     // refusal has more detail.
                     if delegated {
                         let mode = if *access == Access::Write { "writing" } else { "reading" };
-                        Refusal::NotHeld { path: path.clone(), mode }
+                        let why = refusal.to_string().trim_end_matches('.').to_owned();
+                        Refusal::NotHeld { path: path.clone(), mode, why }
                     } else {
                         refusal
                     }

@@ -62,7 +62,7 @@ impl Counts {
                 self.notes.extend(unknown_finish.as_deref().map(unknown_finish_note));
             }
             RecordKind::ModelChosen { model, .. } => {
-                self.notes.push(format!("{model} answers from here on").into())
+                self.notes.push(format!("{model} answers from here on").into());
             }
             RecordKind::Note { text } => self.notes.push(Arc::clone(text)),
             _ => {}

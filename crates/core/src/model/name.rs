@@ -13,7 +13,15 @@ pub struct ModelName {
     colon: usize,
 }
 
+/// Providers whose models cost nothing, unless the user gives them a price.
+const FREE: [&str; 3] = ["local", "replay", "script"];
+
 impl ModelName {
+    /// Returns true if a request costs nothing: the answer comes from this machine or from a record.
+    pub fn is_free(&self) -> bool {
+        FREE.contains(&self.provider())
+    }
+
     /// The part before the first colon.
     pub fn provider(&self) -> &str {
         &self.whole[..self.colon]

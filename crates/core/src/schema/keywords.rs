@@ -105,8 +105,8 @@ impl<'i> Keyword<'i> for Text {
     }
 }
 
-/// The schema without the keywords that only llm-do knows, for models and other programs.
-pub(super) fn without_own(schema: &Arc<Value>) -> Arc<Value> {
+/// Returns a schema without the keywords that only llm-do knows, as models and other programs see it.
+pub fn without_own(schema: &Arc<Value>) -> Arc<Value> {
     if !mentions_own(schema) {
         return Arc::clone(schema);
     }

@@ -95,14 +95,16 @@ fn a_path_that_the_caller_does_not_hold_is_refused_before_anyone_is_asked() {
         main.sandbox.narrowing.mounts = vec![mount("/notes", "notes", Access::Read)];
         main
     };
-    for (path, access, mode) in [
-        ("/notes", Access::Write, "writing"),
-        ("/secret", Access::Read, "reading"),
-        ("../secret", Access::Read, "reading"),
+    for (path, access, mode, why) in [
+        ("/notes", Access::Write, "writing", "`/notes` is read-only"),
+        ("/secret", Access::Read, "reading", "`/secret` does not exist here. Visible: /notes"),
+        ("../secret", Access::Read, "reading", "`../secret` is not a usable path"),
     ] {
         let mut world = handing(reader(), access, path, vec![]).asking([]);
         world.gate.operator = vec![rule("child", Rule::Ask)];
-        assert_eq!(world.run(json!({})).error(), format!("caller does not hold {path} for {mode}"));
+        let error = world.run(json!({})).error();
+        assert!(error.starts_with(&format!("caller does not hold {path} for {mode}: {why}")), "{error}");
+        assert!(error.ends_with(". Pass a path that you can use yourself"), "{error}");
     }
 }
 
@@ -280,7 +282,9 @@ fn attachments_that_cannot_be_given_are_refused_in_words() {
     );
     assert!(refused("notes/none.txt").contains("does not exist"));
     assert!(refused("notes").contains("is a folder"));
-    assert_eq!(refused(".env"), "caller does not hold .env for reading");
+    assert!(
+        refused(".env").starts_with("caller does not hold .env for reading: `/.env` does not exist here.")
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::read::{bad_case, bad_regex, bad_schema};
 use crate::{
     diagnostics::{Diagnostic, codes},
+    shorthand::has_unknown_keys,
     yaml::{Data, Entry, Node},
 };
 use llm_do_core::schema::Schema;
@@ -73,7 +74,10 @@ impl Matcher {
                     }
                 },
                 ("schema", _) => match Schema::new(only.value.to_json()) {
-                    Ok(schema) => return Self::Schema(Arc::new(schema)),
+                    Ok(schema) => {
+                        has_unknown_keys(&only.value, "schema", found);
+                        return Self::Schema(Arc::new(schema));
+                    }
                     Err(error) => {
                         found.push(bad_schema(&only.value, &error.to_string()));
                         return Self::AnyOf(Vec::new());

@@ -13,7 +13,7 @@ use crate::{
     source::{Kind, SourceTree},
     span::Span,
 };
-use llm_do_core::schema::Schema;
+use llm_do_core::{outcome::FailureKind, schema::Schema};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -94,7 +94,8 @@ fn input(worker: &Effective, case: &Case, found: &mut Vec<Diagnostic>) {
             violations(&signature.schema, &value)
         }
     };
-    if let Some(wrong) = wrong {
+    let is_expected = case.expect.fails == Some(FailureKind::InvalidInput);
+    if let Some(wrong) = wrong.filter(|_| !is_expected) {
         found.push(
             Diagnostic::error(
                 codes::BAD_CASE_INPUT,

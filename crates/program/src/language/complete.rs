@@ -108,7 +108,7 @@ pub(super) fn expected(keys: &'static [Key], path: &[Step]) -> Vec<Expected> {
                     next.extend(key(keys, name).map(|key| Expected::Shape(&key.shape)));
                 }
                 (Expected::Shape(Shape::Map(inner) | Shape::List(inner)), _) => {
-                    next.push(Expected::Shape(inner))
+                    next.push(Expected::Shape(inner));
                 }
                 (Expected::Shape(Shape::Texts), Step::Item) => next.push(Expected::Shape(&Shape::Text)),
                 (Expected::Shape(Shape::Records(keys)), Step::Item) => next.push(Expected::Keys(keys)),
@@ -195,11 +195,11 @@ impl Context<'_> {
             | ["toolsets", "workers", "allowed_workers"]
                 if is_worker =>
             {
-                self.workers(symbols, at, found)
+                self.workers(symbols, at, found);
             }
             ["entry"] | ["exports"] if !is_worker => self.workers(symbols, at, found),
             ["cases", "expect", "judge"] | ["judge"] if self.kind == FileKind::Cases => {
-                self.workers(symbols, at, found)
+                self.workers(symbols, at, found);
             }
             ["model"] | ["models", _, "model"] => {
                 let models = symbols.models().into_iter();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// One step from a value to a part of it.
+/// A step from a value to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The value of this key.

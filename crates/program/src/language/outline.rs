@@ -26,7 +26,7 @@ pub enum ItemKind {
 pub struct Item {
     /// The name of the item.
     pub name: String,
-    /// Its value, if it is short.
+    /// The value, if it is short.
     pub detail: String,
     /// The kind of the item.
     pub kind: ItemKind,

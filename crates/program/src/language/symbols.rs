@@ -178,12 +178,11 @@ impl<'a> Symbols<'a> {
     pub fn models(&self) -> Vec<String> {
         let manifest = self.manifest();
         let mut models: BTreeSet<String> = manifest.models.keys().cloned().collect();
-        models.extend(
-            manifest.models.values().filter_map(|profile| profile.model.as_text()).map(str::to_owned),
-        );
-        models.extend(manifest.model.iter().filter_map(Node::as_text).map(str::to_owned));
-        let of_workers = self.workers().filter_map(|worker| worker.keys().get("model")?.as_text());
-        models.extend(of_workers.map(str::to_owned));
+        // A model may be a list of a first choice and others.
+        let of_profiles = manifest.models.values().map(|profile| &profile.model);
+        let of_workers = self.workers().filter_map(|worker| worker.keys().get("model"));
+        let named = of_profiles.chain(&manifest.model).chain(of_workers).flat_map(Node::texts);
+        models.extend(named.map(|(model, _)| model.to_owned()));
         let providers = self.checked.loading.host.providers.iter().chain(manifest.providers.keys());
         models.extend(providers.map(|provider| format!("{provider}:")));
         models.into_iter().collect()

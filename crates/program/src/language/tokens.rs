@@ -104,7 +104,8 @@ fn cut(token: Token, over: &[Token], text: &str, out: &mut Vec<Token>) {
     let mut at = token.range.start;
     let begin = over.partition_point(|word| word.range.end <= at);
     let covering = over[begin..].iter().take_while(|word| word.range.start < token.range.end);
-    let gaps = covering.map(|word| word.range.clone()).chain([token.range.end..token.range.end]);
+    let gaps =
+        covering.map(|word| word.range.clone()).chain(std::iter::once(token.range.end..token.range.end));
     for gap in gaps {
         let mut start = at;
         for line in text.get(at..gap.start.max(at)).unwrap_or_default().split_inclusive('\n') {

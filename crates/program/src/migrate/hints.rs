@@ -56,13 +56,22 @@ fn migration(source: &Source) -> Option<(Plan, String)> {
     match &source.start {
         Start::File(path) if !source.manifest => {
             let name = path.rsplit('/').next().unwrap_or(path);
-            let alone =
-                MemoryTree::new(tree.root().clone(), [(path, tree.read(path, LARGEST_DEFINITION).ok()?)]);
-            let plan = plan(&alone, &Scope::File(path.clone())).ok()?;
-            Some((plan, format!("llm-do migrate {name}")))
+            Some((alone(tree, path)?, format!("llm-do migrate {name}")))
         }
         _ => Some((plan(tree, &Scope::Folder).ok()?, "llm-do migrate".to_owned())),
     }
+}
+
+/// Returns the changes of a file that is migrated alone.
+fn alone(tree: &dyn SourceTree, path: &str) -> Option<Plan> {
+    let text = tree.read(path, LARGEST_DEFINITION).ok()?;
+    plan(&MemoryTree::new(tree.root().clone(), [(path, text)]), &Scope::File(path.to_owned())).ok()
+}
+
+/// Returns true if a migration would not change these files, each by itself. If it would change no file of the program
+/// before these were edited, it would then change none now.
+pub(crate) fn changes_none_of(source: &Source, paths: &[String]) -> bool {
+    paths.iter().all(|path| alone(source.tree.as_ref(), path).is_none_or(|plan| plan.changes.is_empty()))
 }
 
 fn cures(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     diff::{NO_NEWLINE, Side, hunks},
+    tree::CallState,
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
@@ -112,7 +113,11 @@ impl Text {
 
     fn facts(&mut self, call: &WholeCall<'_>) {
         let node = call.node;
-        let (tone, state) = ending(node).unwrap_or((Tone::Good, "done".to_owned()));
+        let (tone, state) = ending(node).unwrap_or_else(|| match node.state {
+            CallState::Done => (Tone::Good, "done".to_owned()),
+            // What the call waits for is said below, with its rule.
+            _ => (Tone::Notice, "waits for approval".to_owned()),
+        });
         self.lines.push(Line(vec![
             (Tone::Dim, format!("{}  ", shown(node.path.as_str()))),
             (Tone::Strong, shown(&node.function)),

@@ -259,6 +259,47 @@ fn holds_for_each_prefix(records: &[Record]) {
     }
 }
 
+/// A failure of the attempt, whose request may be repeated twice.
+fn request_failed(attempt: u32, retry_after_ms: Option<u64>) -> Value {
+    let mut error = json!({"kind": "rate_limited", "message": "slow down"});
+    if let Some(ms) = retry_after_ms {
+        error["retry_after_ms"] = ms.into();
+    }
+    json!({"kind": "model_failed", "step": format!("model.0.{attempt}"), "error": error, "retries": 2})
+}
+
+#[test]
+fn the_next_attempt_at_a_request_is_known_until_it_begins_or_none_follows() {
+    let given = records(&[
+        call("0", "main"),
+        conversation("0", "main"),
+        requested("0", 0, 0),
+        request_failed(0, Some(7000)),
+        requested("0", 0, 1),
+        request_failed(1, None),
+        json!({"kind": "random", "step": "jitter.0.1", "value": 1023}),
+        requested("0", 0, 2),
+        request_failed(2, None),
+    ]);
+    let mut view = RunView::with_changes();
+    let mut seen = Vec::new();
+    for record in &given {
+        view.fold(record.into());
+        let call =
+            view.call(&CallPath::root()).map(|call| serde_json::to_value(CallChange::from(call)).unwrap());
+        seen.push(call.unwrap_or_default()["retry"].clone());
+    }
+    let first = json!({"attempt": 1, "of": 2, "at_ms": 8003, "why": "slow down"});
+    let unknown = json!({"attempt": 2, "of": 2, "why": "slow down"});
+    // The second wait is between half a second and a whole one.
+    let known = json!({"attempt": 2, "of": 2, "at_ms": 2005, "why": "slow down"});
+    let none = Value::Null;
+    assert_eq!(seen[3..], [first, none.clone(), unknown, known, none.clone(), none]);
+    // Only the last failure stays in the conversation.
+    let notes = view.conversation(&CallPath::root()).unwrap().items().iter();
+    assert_eq!(notes.filter(|item| matches!(item.kind, ItemKind::Note { .. })).count(), 1);
+}
+
 #[test]
 fn views_agree_after_each_record_of_the_examples() {
     for (_, records) in recorded() {

@@ -27,10 +27,10 @@ use axum::{
 use llm_do::{
     Session,
     core::{
+        client_tool::ClientTool,
         definition::WorkerMode,
         journal::{Record, RecordKind},
         question::{Answer, Question, QuestionId, Waiting},
-        toolsets::client::ClientTool,
     },
 };
 use request::{ClientResult, Request, Resume, SaidIn, Status};

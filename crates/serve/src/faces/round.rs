@@ -11,6 +11,7 @@ use crate::{
 use llm_do::{
     core::{
         call_path::CallPath,
+        client_tool::CLIENT,
         event::Event,
         journal::{Ending, Record, RecordKind},
         model::{Delta, Usage},
@@ -19,7 +20,6 @@ use llm_do::{
         rule::Rule,
         source::FunctionSource,
         step_name::{Attempt, StepName},
-        toolsets::client::CLIENT,
     },
     output_text,
     records::{CallView, RunView as Calls, duration},

@@ -287,6 +287,23 @@ fn library_cannot_call_tools_of_its_caller() {
 }
 
 #[test]
+fn call_of_a_tool_without_its_toolset_names_the_toolsets() {
+    if !has_python() {
+        return;
+    }
+    let scenario = Scenario::new().file("project.yaml", "entry: flow.py:main\n").file(
+        "flow.py",
+        "def main(input, ctx):\n    return ctx.call('write_file', path='a.txt', content='x')\n",
+    );
+    let told = scenario.run(&[".", "x"]);
+    assert!(told.stderr.contains("there are none: a tool needs its toolset under `toolsets`"), "{told}");
+    let scenario =
+        scenario.file("project.yaml", "entry: flow.py:main\ntoolsets: {filesystem: {tools: [read_file]}}\n");
+    let told = scenario.run(&[".", "x"]);
+    assert!(told.stderr.contains("there are: read_file. Another one needs its toolset"), "{told}");
+}
+
+#[test]
 fn context_has_the_effective_approval_mode() {
     if !has_python() {
         return;

@@ -9,11 +9,12 @@ use super::{
 use crate::{
     definition::{ModelChoice, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
-    engine::RunContext,
+    engine::{Frame, RunContext},
     function::CompositeCall,
     journal::RecordKind,
-    model::{Capabilities, Model, ModelError, ModelErrorKind, ModelName, ModelSettings, Models},
+    model::{Capabilities, Model, ModelError, ModelErrorKind, ModelName, ModelSettings, Models, Terms},
     outcome::{Failure, FailureKind, Halt, Stop},
+    price::Price,
     step_name::StepName,
 };
 use std::sync::Arc;
@@ -22,6 +23,15 @@ use std::sync::Arc;
 pub(super) fn settings(worker: &WorkerDefinition, model: &ModelName, host: &RunContext) -> ModelSettings {
     let settings = worker.settings_for(model);
     if worker.locked { settings } else { host.settings_override.over(&settings) }
+}
+
+/// Returns the terms of a model in a frame. A limit of the cost counts the requests to a model that costs nothing; without
+/// a limit, and without a price of the user, such a request has no cost in the records.
+pub(super) fn terms(host: &RunContext, model: &ModelName, frame: &Frame) -> Terms {
+    let terms = host.models.terms(model);
+    let is_limited = frame.ledger().is_some_and(|account| account.cost_limit().is_some());
+    let free = (is_limited && model.is_free()).then_some(Price::FREE);
+    Terms { price: terms.price.or(free), ..terms }
 }
 
 /// The models of a worker that can be asked.
@@ -154,7 +164,7 @@ async fn switch(
             let opened = host.models.open(&model);
             let opened = opened.map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
             prepared.model = AskedModel::new(opened, call);
-            prepared.terms = host.models.terms(&model);
+            prepared.terms = terms(host, &model, &prepared.frame);
             prepared.context = ContextLimit::of(&prepared.worker, max_context_tokens);
             prepared.settings = settings(&prepared.worker, &model, host);
             prepared.model_name = model;
@@ -196,7 +206,7 @@ fn can_answer(
     }
     server_tools::check(worker, &prepared.server_tools, &*model).map_err(|failure| failure.message)?;
     let limit = prepared.frame.ledger().and_then(|account| account.cost_limit());
-    let price = host.models.terms(name).price;
+    let price = terms(host, name, &prepared.frame).price;
     let uses = !prepared.server_tools.is_empty();
     match limit {
         Some((whose, limit)) if price.is_none_or(|price| uses && price.server_use.is_none()) => {

@@ -48,7 +48,7 @@ pub(super) async fn prepare(
     }
     server_tools::check(worker, &worker.server_tools, &*model)?;
     let Entered { frame, handed, attached, input } = enter(worker, call).await?;
-    let mut terms = host.models.terms(&model_name);
+    let mut terms = model_switch::terms(host, &model_name, &frame);
     if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit()) {
         let uses = !worker.server_tools.is_empty();
         if terms.price.is_none_or(|price| uses && price.server_use.is_none()) {
@@ -183,7 +183,7 @@ pub(super) async fn prepare(
         let opened = host.models.open(&started);
         model = opened.map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
         settings = model_switch::settings(worker, &started, host);
-        terms = host.models.terms(&started);
+        terms = model_switch::terms(host, &started, &frame);
         model_name = started;
     }
     let frame = frame.after(frame.trail().clone().begun(origin, call.path, &worker.id));
@@ -430,15 +430,7 @@ async fn begin(
     let mut frames = [call.frame, frame].into_iter();
     let attached_of_others = frames
         .any(|frame| call.attachments.iter().any(|given| given.is_of_others(frame.authority(), listed)));
-    // The client has written the descriptions of its tools, which the model reads before the first message.
-    let described_by_others = call.frame.user() != origin::Origin::Trusted
-        && !host.client_tools.is_empty()
-        && host.toolsets.has_client_tools(worker);
-    let origin = match attached_of_others
-        || described_by_others
-        || texts.has_inserts()
-        || texts.places().iter().any(of_others)
-    {
+    let origin = match attached_of_others || texts.has_inserts() || texts.places().iter().any(of_others) {
         true => origin::Origin::Untrusted,
         false => frame.trail().origin(),
     };

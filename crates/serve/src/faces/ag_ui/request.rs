@@ -9,8 +9,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do::{
     Session,
     core::{
-        attachment::Attachment, definition::Signature, json, model::Blob, question::Answer,
-        toolsets::client::ClientTool, worker::media_type,
+        attachment::Attachment, client_tool::ClientTool, definition::Signature, json, model::Blob,
+        question::Answer, worker::media_type,
     },
     runs::is_run_id,
 };
@@ -167,8 +167,8 @@ impl Request {
         }
     }
 
-    /// Returns the results of the client's calls, which follow the last message of the worker. There are none if the
-    /// user has said something since.
+    /// Returns the results of the client's calls at the end of the messages. There are none if the user has said something
+    /// since.
     ///
     /// # Errors
     /// A result belongs to no call of a run, or two results to one call.
@@ -178,10 +178,10 @@ impl Request {
             let (call, content, error) = match message {
                 Message::Tool { call, content, error } => (call, content, error),
                 Message::Reasoning {} | Message::Activity {} => continue,
-                Message::Assistant { .. } => break,
-                Message::User { .. } | Message::Developer { .. } | Message::System { .. } => {
-                    return Ok(Vec::new());
-                }
+                Message::Assistant { .. }
+                | Message::User { .. }
+                | Message::Developer { .. }
+                | Message::System { .. } => break,
             };
             let run =
                 |id: &str| id.split_once('_').map(|(run, _)| run).filter(|run| is_run_id(run)).map(Arc::from);

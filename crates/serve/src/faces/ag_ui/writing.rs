@@ -12,7 +12,7 @@ use crate::{
 };
 use axum::response::sse::Event;
 use llm_do::{
-    core::{call_path::CallPath, model::Usage, question::Question, toolsets::client::name_at_client},
+    core::{call_path::CallPath, client_tool::name_at_client, model::Usage, question::Question},
     output_text, question_text,
 };
 use serde_json::{Value, json};

@@ -20,7 +20,7 @@ fn app() -> Scenario {
     Scenario::new()
         .file(
             "project.yaml",
-            "name: app\nversion: 1.0.0\nexports: [helper, guarded, pair, outer, talker, runner, plain]\n",
+            "name: app\nversion: 1.0.0\nexports: [helper, guarded, pair, outer, talker, runner, counter, plain]\n",
         )
         .file("workers/helper.worker", &worker("helper", &format!("toolsets: {{client: {{{read}}}}}\n")))
         .file("helper.yaml", &once)
@@ -65,6 +65,20 @@ fn app() -> Scenario {
                 json!({"when": {"turn": 0}, "calls": [confirm("Which?")]}),
                 json!({"when": {"turn": 1}, "calls": [{"tool": "shell", "arguments": {"command": "echo hi"}}]}),
                 json!({"text": "Ran."}),
+            ]),
+        )
+        .file(
+            "workers/counter.worker",
+            &worker(
+                "counter",
+                &format!("parameters: {{n: integer}}\ntoolsets: {{client: {{{read}}}, shell: {{default: {{approval_required: true}}}}}}\n"),
+            ),
+        )
+        .file(
+            "counter.yaml",
+            &script(&[
+                json!({"when": {"turn": 0}, "calls": [{"tool": "shell", "arguments": {"command": "echo hi"}}]}),
+                json!({"text": "Counted."}),
             ]),
         )
         .file("workers/plain.worker", &worker("plain", ""))
@@ -333,6 +347,22 @@ fn result_of_the_client_is_untrusted() {
     assert_eq!(outcome(&events), "interrupt", "{events:?}");
     let question = &events.last().expect("an event")["outcome"]["interrupts"][0]["metadata"]["question"];
     assert!(question["steering"].is_object(), "{question}");
+}
+
+/// Descriptions of tools are words of the client. A run of a client that may not answer distrusts all of them from its beginning.
+#[test]
+fn descriptions_of_a_client_that_may_not_answer_are_untrusted() {
+    let scenario = app();
+    let server = Server::start(&scenario, &[]);
+    let operator = server.token.clone();
+    for (token, steered) in [(TOKEN_OF_CI, true), (&*operator, false)] {
+        let messages = vec![user("{\"n\": 3}")];
+        let mut client = Client { token, messages, ..Client::new(&server, "counter") };
+        let events = client.run(json!({}));
+        let question = &events.last().expect("an event")["outcome"]["interrupts"][0]["metadata"]["question"];
+        assert_eq!(question["function"], "shell", "{events:?}");
+        assert_eq!(question["steering"].is_object(), steered, "{question}");
+    }
 }
 
 #[test]
