@@ -68,6 +68,7 @@ pages! {
     testing_workers: "docs/guides/testing-workers.md";
     triggers: "docs/guides/triggers.md";
     typescript_client: "docs/guides/typescript-client.md";
+    typescript_tools: "docs/guides/typescript-tools.md" ["product": 1];
     untrusted_content: "docs/guides/untrusted-content.md";
     vscode: "docs/guides/vscode.md" ["product": 2];
     web_app: "docs/guides/web-app.md";

@@ -19,6 +19,6 @@ mod sharing;
 mod tool_failures;
 mod variables;
 mod walls;
-mod without_namespaces;
+pub(crate) mod without_namespaces;
 
 pub(crate) use fixture::has_python;

@@ -1,7 +1,10 @@
 //! Functions in TypeScript as tools (docs/guides/typescript-tools.md): real programs and hosts.
 
 use crate::{
-    python::fixture::{call, ending, failure, has_python, holds, output, run, script, succeed},
+    python::{
+        fixture::{call, ending, failure, has_python, holds, output, run, script, succeed},
+        without_namespaces::without_namespaces,
+    },
     scenario::Scenario,
 };
 use serde_json::{Value, json};
@@ -328,6 +331,51 @@ fn function_stands_a_workers_recorded_cases_before_it_replaces_the_worker() {
     assert_eq!(told.code, Some(0), "{told}");
     let wrong = scenario.file("shout.ts", &good.replace("toUpperCase", "toLowerCase"));
     assert_eq!(wrong.run(&["harden", "main", "--with", "shout.ts:shout"]).code, Some(1));
+}
+
+#[test]
+fn scripts_are_confined_by_landlock_alone() {
+    let Some(node) = node() else { return };
+    let tools = "\
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { add } from './lib/add.ts';
+/** @param {string} path */
+export const read = (path: string) => readFileSync(path, 'utf8');
+/** @param {string} path */
+export const write = (path: string) => writeFileSync(path, 'x');
+/** @param {number} a */
+export const next = (a: number) => add(a, 1);
+/** Connects. */
+export const reach = () => new Promise((_, reject) => connect(9, '127.0.0.1').on('error', reject));
+";
+    let scenario = Scenario::new();
+    let real = |path: &str| scenario.project().join(path).display().to_string();
+    let calls = [
+        with("next", json!({"a": 2})),
+        with("read", json!({"path": real("in/a.txt")})),
+        with("read", json!({"path": real("private/key.txt")})),
+        with("write", json!({"path": real("in/new.txt")})),
+        with("write", json!({"path": real("out/new.txt")})),
+        call("reach"),
+    ];
+    let scenario = scenario
+        .env("LLM_DO_NODE", node.display().to_string())
+        .file("main.worker", WORKER)
+        .file("tools.ts", tools)
+        .file("lib/add.ts", "export const add = (a: number, b: number) => a + b;\n")
+        .file("in/a.txt", "here")
+        .file("out/.keep", "")
+        .file("private/key.txt", "secret")
+        .file("s.yaml", &script(&calls));
+    let Some(told) = without_namespaces(&scenario, &["."]) else { return };
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(scenario.journal()[0]["runtimes"][0]["confinement"], "landlock");
+    assert_eq!((output(&scenario, "0/0.0"), output(&scenario, "0/1.0")), (json!(3), json!("here")));
+    holds(&failure(&scenario, "0/2.0"), &["EACCES", "sandbox.paths"]);
+    holds(&failure(&scenario, "0/3.0"), &["EACCES", "mode: rw"]);
+    assert_eq!((scenario.read("in/new.txt"), scenario.read("out/new.txt")), (None, Some("x".to_owned())));
+    holds(&failure(&scenario, "0/5.0"), &["EPERM", "grant `network`"]);
 }
 
 /// The two forms of tools of the example `calculator` of golem-forge, with Zod and a type of its own package.

@@ -23,7 +23,7 @@ use crate::{
     source::{Kind, SourceTree, Stamp, folder_of, join},
     start::{Source, Start},
 };
-use llm_do_core::worker::CodeModule;
+use llm_do_core::worker::{CodeModule, Language};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -214,7 +214,7 @@ impl Checked {
         }
     }
 
-    /// Returns the files with code beside those that the workers name, relative to the root: they may import each other.
+    /// Returns the files of code beside those that the workers name, relative to the root: they may import each other.
     pub(crate) fn code_files(&self) -> Vec<String> {
         let program = self.loading.packages.program();
         let workers = self.loading.workers.values();
@@ -227,11 +227,8 @@ impl Checked {
         let folders: BTreeSet<&str> = files.collect();
         let listed = folders.into_iter().flat_map(|folder| {
             let entries = program.tree.list(folder).unwrap_or_default().into_iter();
-            let is_code = |name: &str| {
-                name.rsplit_once('.')
-                    .is_some_and(|(_, ending)| ["py", "ts", "js", "mts", "mjs"].contains(&ending))
-            };
-            let code = entries.filter(|(name, kind)| *kind == Kind::File && is_code(name));
+            let code =
+                entries.filter(|(name, kind)| *kind == Kind::File && Language::of_file(name).is_some());
             code.map(move |(name, _)| join(folder, &name)).collect::<Vec<_>>()
         });
         listed.collect()

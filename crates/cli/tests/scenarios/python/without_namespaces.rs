@@ -8,7 +8,7 @@ use std::process::Command;
 /// Runs the binary where namespaces cannot be created: in a namespace that forbids more of them. `None`, with a message,
 /// where that is not possible. In CI it must be.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-fn without_namespaces(scenario: &Scenario, arguments: &[&str]) -> Option<Finished> {
+pub(crate) fn without_namespaces(scenario: &Scenario, arguments: &[&str]) -> Option<Finished> {
     const LIMIT: &str = "echo 0 > /proc/sys/user/max_user_namespaces";
     let can = Command::new("unshare").args(["-Ur", "sh", "-c", LIMIT]).output();
     if !can.is_ok_and(|can| can.status.success()) {
