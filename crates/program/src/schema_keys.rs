@@ -153,9 +153,14 @@ fn shorthand_within(schema: &Node, pointer: &str, place: &str) -> Diagnostic {
     .at(&schema.span)
     .note("a JSON Schema contains only JSON Schema")
     .help("write the fields under `properties`, each with a schema such as `{type: string}`");
-    let written = schema.span.text();
-    match pointer.ends_with("/items") && written.starts_with('{') && !written.contains(['\n', '\'']) {
-        true => fields.help(format!("or write the whole list as a type: `'array<{written}>'`")),
-        false => fields.help("or write the whole type in shorthand, such as `'array<{name: string}>'`"),
+    let texts =
+        schema.entries().iter().map(|entry| Some(format!("{}: {}", entry.key, entry.value.as_text()?)));
+    let written: Option<Vec<String>> = texts.collect();
+    match written.filter(|_| pointer.ends_with("/items")) {
+        Some(written) => {
+            let list = format!("'array<{{{}}}>'", written.join(", "));
+            fields.help(format!("or write the whole list as a type: `{list}`"))
+        }
+        None => fields.help("or write the whole type in shorthand, such as `'array<{name: string}>'`"),
     }
 }

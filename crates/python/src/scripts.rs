@@ -8,6 +8,7 @@ use llm_do_core::{
 use llm_do_sandbox::read_regular;
 use std::{
     collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -27,9 +28,15 @@ pub(crate) fn is_source(name: &str) -> bool {
 }
 
 /// Adds the files that these modules import by relative paths, directly or not, and the files that decide how Node reads
-/// them. Files outside the root of the package, and names that are invisible to tools, are left out.
+/// them. Files outside the root of the package, links, and names that are invisible to tools are left out.
 pub(crate) fn imported(root: &Path, modules: Vec<PathBuf>, places: &mut BTreeSet<PathBuf>) {
-    places.extend(DECIDING.iter().map(|name| root.join(name)).filter(|path| path.is_file()));
+    let Ok(real) = fs::canonicalize(root) else { return };
+    // A place that is given to a process is given with what a link leads to.
+    let is_own = |rest: &str| {
+        let (path, real) = (root.join(rest), real.join(rest));
+        path.is_file() && fs::canonicalize(path).is_ok_and(|found| found == real)
+    };
+    places.extend(DECIDING.iter().filter(|name| is_own(name)).map(|name| root.join(name)));
     let mut left = modules;
     let mut read = BTreeSet::new();
     while let Some(file) = left.pop() {
@@ -40,11 +47,9 @@ pub(crate) fn imported(root: &Path, modules: Vec<PathBuf>, places: &mut BTreeSet
         let Some(folder) = file.parent().and_then(|folder| folder.strip_prefix(root).ok()) else { continue };
         for import in relative_imports(&String::from_utf8_lossy(&text)) {
             let Some(rest) = joined_import(&folder.to_string_lossy(), import) else { continue };
-            let path = root.join(&rest);
-            if is_imported_by_scripts(&rest)
-                && !rest.split('/').any(Protection::is_invisible)
-                && path.is_file()
-            {
+            let visible = !rest.split('/').any(Protection::is_invisible);
+            if is_imported_by_scripts(&rest) && visible && is_own(&rest) {
+                let path = root.join(&rest);
                 places.insert(path.clone());
                 left.push(path);
             }
@@ -55,7 +60,7 @@ pub(crate) fn imported(root: &Path, modules: Vec<PathBuf>, places: &mut BTreeSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn relative_imports_are_followed_within_the_package() {
@@ -78,5 +83,23 @@ mod tests {
         let names: Vec<_> =
             places.iter().map(|place| place.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["package.json", "src/a.ts", "src/deep/data.json", "tools.ts"]);
+    }
+
+    #[test]
+    fn links_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("project");
+        fs::create_dir_all(&root).unwrap();
+        fs::create_dir(dir.path().join("outside")).unwrap();
+        fs::write(dir.path().join("outside/secret.mjs"), "").unwrap();
+        for (to, link) in [("../outside/secret.mjs", "linked.mjs"), ("../outside", "folder")] {
+            symlink(to, root.join(link)).unwrap();
+        }
+        symlink("../outside/secret.mjs", root.join("package.json")).unwrap();
+        let text = "import './linked.mjs';\nimport './folder/secret.mjs';\nimport '../outside/secret.mjs';\n";
+        fs::write(root.join("tools.ts"), text).unwrap();
+        let mut places = BTreeSet::new();
+        imported(&root, vec![root.join("tools.ts")], &mut places);
+        assert!(places.is_empty(), "{places:?}");
     }
 }

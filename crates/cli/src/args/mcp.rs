@@ -75,8 +75,8 @@ pub(crate) struct InspectArgs {
 The manifest keeps its comments and its layout. Values of environment variables are never written to it: --env NAME gives the \
 server your variable of that name, which needs `--grant env=NAME` at a run.
 
-A package that `npx` or `uvx` would fetch is installed now, at an exact version, in ~/.llm-do. That needs the network, which \
---grant gives; on a terminal llm-do asks. The server starts from there without a network.
+A package that `npx` or `uvx` would fetch is installed now, at an exact version, in ~/.llm-do. That needs `--grant network`, \
+or on a terminal your answer. The server starts from there without a network.
 
 FILE is the JSON of Claude Desktop, Cursor (`mcpServers`) or VS Code (`servers`). Without NAME, all its servers are added.
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// Commands of `skill`.
 #[derive(Clone, Debug, Subcommand)]
+#[command(after_help = "Examples:\n  llm-do skill install\n  llm-do skill install --to .claude/skills")]
 pub(crate) enum SkillCommand {
     /// Write the skill `llm-do` into a folder of skills
     Install(SkillInstallArgs),

@@ -236,7 +236,7 @@ fn worker_with_code_and_prompt_is_rejected() {
         ),
         ("---\ncode: none.py:price\n---\n", "the code `none.py:price` does not exist"),
         ("---\ncode: ../price.py:price\n---\n", "is outside the root"),
-        ("---\ncode: price\n---\n", "is not a reference to a Python function"),
+        ("---\ncode: price\n---\n", "is not a reference to a function"),
     ] {
         let scenario = with_worker().file("workers/price.worker", worker).file("workers/price.py", GOOD);
         let told = scenario.run(&["check", "."]);

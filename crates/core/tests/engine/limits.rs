@@ -245,9 +245,10 @@ fn a_cost_limit_caps_answers_and_ends_the_run() {
 fn an_unknown_price_is_an_error_before_anything_is_sent_and_no_cost_is_made_up() {
     let mut world = costing(0.01, Vec::new());
     world.terms.price = None;
+    world.model.defaults = vec!["hosted:test".parse().unwrap()];
     let ran = world.run(json!({}));
     assert_eq!(ran.failure().kind, FailureKind::Definition);
-    for part in ["`main` can't ask `script:test`", "0.0100 USD", "prices: {\"script:test\":"] {
+    for part in ["`main` can't ask `hosted:test`", "0.0100 USD", "prices: {\"hosted:test\":"] {
         assert!(ran.failure().message.contains(part), "{}", ran.failure());
     }
     assert!(ran.seen.is_empty());
