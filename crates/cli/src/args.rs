@@ -147,7 +147,11 @@ process of a project before the editor says that the workspace is trusted.
 
 Examples:
   llm-do lsp")]
-    Lsp,
+    Lsp {
+        /// Talk on stdin and stdout, which is the only way; many editors pass this flag to every server
+        #[arg(long)]
+        stdio: bool,
+    },
     /// List the workers of a program
     List(Deferred<ProgramArgs>),
     /// Find mistakes in a program without running it

@@ -144,7 +144,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Ask(ask) => commands::ask::run(ask, output),
         Command::Map(map) => Ok(commands::map::run(map, output)),
         Command::Acp(acp) => commands::acp::run(acp, output),
-        Command::Lsp => commands::lsp::run(output),
+        Command::Lsp { stdio: _ } => commands::lsp::run(output),
         Command::Serve(serve) => commands::serve::run(serve, output),
         Command::Stubs(stubs) => commands::stubs::run(stubs, output),
         Command::List(program) => commands::list::run(program, output),

@@ -37,7 +37,7 @@ class Server:
 
     def __init__(self, folders, encodings=("utf-16",), trusted=False, capabilities=None, start=True):
         self.process = subprocess.Popen(
-            [BINARY, "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", start_new_session=True
+            [BINARY, "lsp", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", start_new_session=True
         )
         self.incoming = queue.Queue()
         self.said = []
