@@ -74,7 +74,8 @@ def packed(contents, out, target):
         program.parent.mkdir()
         shutil.copyfile(contents.program, program)
         program.chmod(0o755)
-    path = out / f"llm-do-vscode-{contents.version}{'' if target is None else '-' + target}.vsix"
+    # vsce runs in the folder of the extension.
+    path = out.resolve() / f"llm-do-vscode-{contents.version}{'' if target is None else '-' + target}.vsix"
     command = ["node", str(extension / "node_modules/@vscode/vsce/vsce"), "package", "--no-dependencies", "--allow-missing-repository", "--out", str(path)]
     environment = {**node(extension), "SOURCE_DATE_EPOCH": str(contents.epoch)}
     told = subprocess.run(
