@@ -270,6 +270,12 @@ impl LiveRun {
         self.desk.state()
     }
 
+    /// Returns the open questions, and the state at the same moment: a run that waits has one of them.
+    pub(crate) fn waits(&self) -> (State, Vec<Waiting>) {
+        let questions = self.desk.questions.waiting();
+        (self.desk.state_with(questions.len()), questions)
+    }
+
     /// The client that started it.
     pub(crate) fn client(&self) -> &Client {
         &self.about.client
@@ -500,10 +506,13 @@ impl Desk {
     }
 
     fn state(&self) -> State {
-        if self.shown.get().is_some_and(|shown| shown.queued.load(Ordering::SeqCst)) {
-            return State::Queued;
-        }
-        match self.questions.count() {
+        self.state_with(self.questions.count())
+    }
+
+    /// Returns the state of a run with that number of open questions.
+    fn state_with(&self, questions: usize) -> State {
+        match questions {
+            _ if self.shown.get().is_some_and(|shown| shown.queued.load(Ordering::SeqCst)) => State::Queued,
             0 => State::Running,
             _ => State::Waiting,
         }

@@ -244,8 +244,8 @@ fn result_of(dir: &Path, state: State) -> Result<(Option<Ending>, Vec<QuestionVi
 }
 
 fn live_view(live: &LiveRun) -> RunView {
-    let mut questions: Vec<QuestionView> =
-        live.questions().waiting().into_iter().map(QuestionView::from).collect();
+    let (state, waiting) = live.waits();
+    let mut questions: Vec<QuestionView> = waiting.into_iter().map(QuestionView::from).collect();
     // First what keeps a call waiting, then the turn of the chat.
     questions.sort_by_key(|question| is_turn(&question.waiting));
     RunView {
@@ -255,7 +255,7 @@ fn live_view(live: &LiveRun) -> RunView {
         chat: live.about.chat,
         client: Arc::clone(&live.client().name),
         outside: false,
-        state: live.state(),
+        state,
         reason: None,
         title: live.about.title.clone(),
         started_ms: live.started_ms(),
