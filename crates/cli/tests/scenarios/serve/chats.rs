@@ -3,7 +3,6 @@
 use super::client::Server;
 use crate::scenario::Scenario;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 fn talker(answers: &str) -> Scenario {
     Scenario::new()
@@ -116,11 +115,7 @@ fn chat_whose_next_message_does_not_come_expires_also_after_a_restart() {
     let records = scenario_records(&scenario);
     let end = records.iter().find(|record| record["kind"] == "answered").expect("an answer");
     assert_eq!((&end["answer"], &end["via"]), (&json!("end"), &json!("expiry")), "{end}");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !server.log().iter().any(|line| line.contains("the chat expired")) {
-        assert!(Instant::now() < deadline, "{:?}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    server.logged("the chat expired");
     let late = server.post(&format!("/v1/runs/{run}/messages"), &json!({"text": "Late."})).send();
     assert_eq!(late.status, 404, "{late:?}");
 }

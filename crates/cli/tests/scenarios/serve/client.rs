@@ -294,6 +294,20 @@ impl Server {
         self.log.lock().expect("no panic").clone()
     }
 
+    /// Waits for a line of its log that contains these words, and returns all lines so far. What the server has written
+    /// before it answers may be read after the answer.
+    pub(super) fn logged(&self, words: &str) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let log = self.log();
+            if log.iter().any(|line| line.contains(words)) {
+                return log;
+            }
+            assert!(Instant::now() < deadline, "{words}: {log:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Ends it in order.
     pub(super) fn stop(mut self) -> Option<i32> {
         self.terminate();

@@ -124,7 +124,7 @@ fn runs_that_can_not_be_written_say_so_and_others_are_unharmed() {
         cut_off["runs"][0]["reason"].as_str().is_some_and(|why| why.contains("No space left")),
         "{cut_off}"
     );
-    assert!(server.log().iter().any(|line| line.contains("No space left")), "{:?}", server.log());
+    server.logged("No space left");
     let refused = server.post("/v1/runs", &json!({"input": {"name": "Ada"}})).send();
     assert_eq!((refused.status, &refused.body["code"]), (507, &json!("storage")), "{refused:?}");
     let refused = server.ask("POST", "/v1/uploads?name=a.txt", "x".repeat(1 << 20)).send();

@@ -77,8 +77,9 @@ fn log_in_json_names_the_run_on_each_line() {
     let server = Server::start_json(&scenario, &[]);
     let done = server.post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}})).send().body;
     let run = done["run"].as_str().expect("an ID");
+    let log = server.logged("run_ended");
     let entries: Vec<Value> =
-        server.log().iter().map(|line| serde_json::from_str(line).expect("JSON on each line")).collect();
+        log.iter().map(|line| serde_json::from_str(line).expect("JSON on each line")).collect();
     let of_run: Vec<_> =
         entries.iter().filter(|entry| entry["run"] == run).map(|entry| &entry["event"]).collect();
     assert_eq!(of_run, ["run_started", "run_ended"], "{entries:?}");
