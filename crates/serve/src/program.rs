@@ -217,7 +217,7 @@ impl Served {
     /// it has that of its manifest, else that of its folder.
     ///
     /// # Errors
-    /// It has no name that clients could say, another process serves it, or two workers have the same name as tools.
+    /// The program has no name that clients could say, another process serves it, or two workers have the same name as tools.
     pub fn new(
         name: Option<ProgramName>,
         target: String,
