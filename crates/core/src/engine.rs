@@ -10,6 +10,7 @@ mod explain;
 mod frame;
 mod judge;
 mod leaf;
+mod narrowed;
 mod offer;
 mod origins;
 mod recheck;
