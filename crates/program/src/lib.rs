@@ -51,6 +51,7 @@ pub mod shorthand;
 mod show;
 pub mod signature;
 pub mod signatures;
+pub mod skills;
 pub mod source;
 pub mod span;
 mod start;

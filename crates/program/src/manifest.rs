@@ -8,6 +8,7 @@ use crate::{
     manifest_names::{older_manifest, older_that_is_read, warn_of_left_over},
     rules::{FileRule, read_set, written},
     shape::{self, rule_of},
+    skills::{SKILL_FILE, SkillFile},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
     yaml::{Data, Node},
@@ -21,6 +22,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The file that makes a folder a library (`docs/guides/libraries.md`).
 pub const LIBRARY: &str = "lib.yaml";
+
+/// The version of a skill that states none.
+pub const UNVERSIONED: &str = "0";
 
 pub use crate::manifest_names::MANIFESTS;
 
@@ -85,6 +89,8 @@ pub struct Manifest {
     pub providers: BTreeMap<String, Provider>,
     /// `bindings`: values for the entry's parameters.
     pub bindings: Vec<(String, Node)>,
+    /// True if it stands for a skill, whose `SKILL.md` has its name, its version and its description.
+    pub(crate) is_skill: bool,
 }
 
 /// An entry of `models`, checked by shape.
@@ -171,6 +177,7 @@ impl Default for Manifest {
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
             bindings: Vec::new(),
+            is_skill: false,
         }
     }
 }
@@ -344,6 +351,9 @@ impl Manifest {
         let manifest = match tree.kind(LIBRARY) {
             Ok(None) => {
                 let project = Self::load(tree, found);
+                if project.file.is_none() && matches!(tree.kind(SKILL_FILE), Ok(Some(Kind::File))) {
+                    return Self::of_skill(tree, found);
+                }
                 let Some(file) = &project.file else {
                     found.push(no_library("the folder is not a library: it has no `lib.yaml`"));
                     return None;
@@ -385,6 +395,26 @@ impl Manifest {
             }
         }
         (!errors(found)).then_some(manifest)
+    }
+
+    /// Reads a skill as a library that has neither workers nor tools.
+    fn of_skill(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
+        let skill = SkillFile::read(tree, "", None, found)?;
+        let tools = ToolPlaces { roots: Vec::new(), modules: Vec::new(), ..ToolPlaces::default() };
+        Some(Self {
+            file: Some(skill.file),
+            name: Some(skill.name),
+            version: Some(skill.version.unwrap_or_else(|| UNVERSIONED.to_owned())),
+            description: Some(skill.description),
+            tools,
+            is_skill: true,
+            ..Self::default()
+        })
+    }
+
+    /// Returns true if it stands for a skill.
+    pub fn is_skill(&self) -> bool {
+        self.is_skill
     }
 
     fn read_library(file: &Arc<SourceFile>, whole: &Node, found: &mut Vec<Diagnostic>) -> Self {
