@@ -28,7 +28,7 @@ pub(crate) use acp::AcpArgs;
 pub(crate) use ask::AskArgs;
 pub(crate) use chat::ChatArgs;
 pub(crate) use deferred::Deferred;
-pub(crate) use libraries::{LibArgs, LibCommand};
+pub(crate) use libraries::{LibArgs, LibCommand, LibExportArgs};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use map::MapArgs;
 pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
