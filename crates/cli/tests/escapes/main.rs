@@ -61,6 +61,7 @@ mod request_keys;
 mod rule_arguments;
 mod server_contents;
 mod service;
+mod skills;
 mod table;
 mod tables;
 mod templates;
@@ -139,6 +140,7 @@ groups! {
     terminal: terminal::group,
     loading: loading::group,
     weights: weights::group,
+    skills: skills::group,
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,

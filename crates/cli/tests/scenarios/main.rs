@@ -79,6 +79,7 @@ mod serve;
 mod server_side_tools;
 mod shell;
 mod skill;
+mod skills;
 mod stdio;
 mod stubs;
 mod terminal_session;
