@@ -45,8 +45,11 @@ pages! {
     coming_from_llm: "docs/guides/coming-from-llm.md";
     cursor: "docs/guides/cursor.md";
     editors: "docs/guides/editors.md";
+    emacs: "docs/guides/emacs.md";
     first_program: "docs/guides/first-program.md" ["key": 1];
+    helix: "docs/guides/helix.md" ["product": 2];
     installing: "docs/guides/installing.md" ["build": 7];
+    jetbrains: "docs/guides/jetbrains.md";
     language_server: "docs/guides/language-server.md";
     libraries: "docs/guides/libraries.md" ["network": 1];
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
