@@ -58,19 +58,70 @@ local function attach(options, buffer)
   end
 end
 
---- Options: `cmd` (default `llm-do lsp`), `trusted` (the server may inspect Python tools; default false), `capabilities`, `on_attach`.
+local function has_parser(language)
+  if vim.treesitter.language and vim.treesitter.language.add then
+    local ok, added = pcall(vim.treesitter.language.add, language)
+    return ok and added ~= false
+  end
+  return vim.treesitter.require_language(language, nil, true)
+end
+
+--- Highlights a buffer with tree-sitter instead of the Vim syntax. Returns false without the grammars of all its languages: front matter
+--- or instructions would lose their colours.
+function M.highlight(buffer)
+  for _, language in ipairs({ "worker", "yaml", "markdown" }) do
+    if not has_parser(language) then
+      return false
+    end
+  end
+  if vim.fn.has("nvim-0.9") == 0 then
+    -- Older versions name the parts of an injection in their own way.
+    local file = vim.api.nvim_get_runtime_file("queries/worker/injections.scm", false)[1]
+    local query = table.concat(vim.fn.readfile(file), "\n")
+    query = query:gsub("injection%.combined%)", "combined true)"):gsub("injection%.", "")
+    vim.treesitter.query.set_query("worker", "injections", query)
+  end
+  if vim.treesitter.start then
+    vim.treesitter.start(buffer, "worker")
+  else
+    vim.treesitter.highlighter.new(vim.treesitter.get_parser(buffer, "worker"))
+  end
+  return true
+end
+
+--- Options: `cmd` (default `llm-do lsp`), `trusted` (the server may inspect Python tools; default false), `tree_sitter` (highlight with
+--- tree-sitter if its grammars are there; default true), `capabilities`, `on_attach`.
 function M.setup(options)
   options = options or {}
+  local function highlight(buffer)
+    if options.tree_sitter == false or vim.bo[buffer].filetype ~= "worker" then
+      return
+    end
+    -- The Vim syntax comes with the same event, and would come afterwards.
+    vim.schedule(function()
+      if vim.api.nvim_buf_is_valid(buffer) then
+        M.highlight(buffer)
+      end
+    end)
+  end
   vim.api.nvim_create_autocmd({ "BufReadPost", "BufNewFile" }, {
     group = vim.api.nvim_create_augroup("llm-do", { clear = true }),
     callback = function(event)
       attach(options, event.buf)
     end,
   })
+  vim.api.nvim_create_autocmd("FileType", {
+    group = "llm-do",
+    pattern = "worker",
+    callback = function(event)
+      highlight(event.buf)
+    end,
+  })
   -- Files that are open already.
   for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
     if vim.api.nvim_buf_is_loaded(buffer) then
       attach(options, buffer)
+      highlight(buffer)
     end
   end
 end

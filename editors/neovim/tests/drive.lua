@@ -49,6 +49,47 @@ test("front matter, Markdown and Jinja are told apart", function()
   has(syntax_at("if name"), "workerKeyword")
   same(syntax_at("sure"), {})
 end)
+test("without its grammars, tree-sitter does not take the colours of the syntax", function()
+  same(llm_do.highlight(buffer), false)
+  has(syntax_at("Head"), "markdownH1")
+end)
+test("tree-sitter highlights a worker file, with YAML and Markdown inside", function()
+  vim.opt.runtimepath:append(vim.env.LLM_DO_GRAMMARS_OF_TEST)
+  same(llm_do.highlight(buffer), true)
+  same(vim.bo.syntax, "")
+  local parser = vim.treesitter.get_parser(buffer, "worker")
+  parser:parse()
+  local captures = {}
+  local function collect(tree)
+    local query = vim.treesitter.get_query(tree:lang(), "highlights")
+    for _, one in ipairs(tree:trees()) do
+      for id, node in query:iter_captures(one:root(), buffer, 0, -1) do
+        captures[vim.treesitter.get_node_text(node, buffer)] = tree:lang() .. " " .. query.captures[id]
+      end
+    end
+    for _, child in pairs(tree:children()) do
+      collect(child)
+    end
+  end
+  collect(parser)
+  same(captures["description"], "yaml property")
+  same(captures["Head"], "markdown text.title")
+  same(captures["name"], "worker variable")
+  same(captures["upper"], "worker function")
+  same(captures["endif"], "worker keyword")
+  same(captures["{# note #}"], "worker comment")
+  local markdown = parser:children().markdown
+  -- The text between Jinja is one document.
+  same(#markdown:trees(), 1)
+end)
+test("the next worker file is highlighted by tree-sitter from the start", function()
+  vim.cmd("edit " .. project .. "/workers/deep.worker")
+  local deep = vim.api.nvim_get_current_buf()
+  assert(vim.wait(10000, function()
+    return vim.treesitter.highlighter.active[deep] ~= nil
+  end, 20), "tree-sitter did not start")
+  vim.cmd("buffer " .. buffer)
+end)
 test("files of a program are known, others are not", function()
   for path, known in pairs({ ["/a/main.worker"] = true, ["/a/llm-do.yaml"] = true, ["/a/b.cases.yaml"] = true, ["/a/workers/b/c.yml"] = true, ["/a/b.yaml"] = false, ["/a/worker"] = false }) do
     same({ path, llm_do.is_known(path) }, { path, known })

@@ -58,7 +58,7 @@ pages! {
     mcp: "docs/guides/mcp.md" ["browser": 1, "network": 5, "product": 1];
     migrating: "docs/guides/migrating.md";
     models: "docs/guides/models.md";
-    neovim: "docs/guides/neovim.md";
+    neovim: "docs/guides/neovim.md" ["product": 1];
     openai_clients: "docs/guides/openai-clients.md";
     projects: "docs/guides/projects.md";
     python_client: "docs/guides/python-client.md";
