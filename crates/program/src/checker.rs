@@ -13,7 +13,7 @@ use crate::{
     language::Symbols,
     load_options::LoadOptions,
     loading::finish_knowing,
-    migrate::{Cures, changes_none_of},
+    older_forms::Cures,
     parallel::drop_in_background,
     source::{Kind, SourceTree, Stamp, plain},
     start::Source,
@@ -79,7 +79,8 @@ impl Checker {
         let Some(Known { checked, cures, .. }) = &mut self.known else { return (Vec::new(), extent) };
         let mut found = checked.findings();
         // A migration reads every file, which says nothing about what the files are for.
-        *cures = self.tree.uncounted(|| finish_knowing(&checked.source, *cures, &mut found));
+        let older_forms = self.host.older_forms.as_deref();
+        *cures = self.tree.uncounted(|| finish_knowing(&checked.source, older_forms, *cures, &mut found));
         (found, extent)
     }
 
@@ -129,7 +130,10 @@ impl Checker {
             self.tree.forget(&edited);
             if let Some(change) = known.checked.edit(&edited) {
                 let still_nothing = || {
-                    let unchanged = || changes_none_of(&known.checked.source, &edited);
+                    let older_forms = self.host.older_forms.as_deref();
+                    let unchanged = || {
+                        older_forms.is_none_or(|older| older.changes_none_of(&known.checked.source, &edited))
+                    };
                     known.cures == Cures::Nothing && self.tree.uncounted(unchanged)
                 };
                 if change.keys && !still_nothing() {

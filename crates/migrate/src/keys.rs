@@ -1,6 +1,6 @@
 //! Older keys of workers, and older spellings of all keys.
 
-use super::{
+use crate::{
     Findings, Form,
     canonical::canonical,
     draft::{Draft, is_yaml},
@@ -8,7 +8,7 @@ use super::{
     names::Names,
     take, tool_rules, toolsets,
 };
-use crate::{
+use llm_do_program::{
     keys::{MOUNT, WORKER},
     shape::Key,
     yaml::{Data, Entry, Node},

@@ -1,6 +1,6 @@
 //! Values as YAML text, for files that migration writes from scratch.
 
-use crate::{
+use llm_do_program::{
     span::SourceFile,
     yaml::{self, Data, Entry, Node},
 };

@@ -1,13 +1,13 @@
 //! Notes about parts that a migration leaves unchanged although they no longer work.
 
-use super::{
+use crate::{
     Findings, Scope, Weight,
     draft::{Draft, Role},
     inventory::Inventory,
 };
-use crate::{
-    effective::is_glob,
+use llm_do_program::{
     keys::{MANIFEST, WORKER},
+    resolve::is_glob,
     shape,
     yaml::Node,
 };

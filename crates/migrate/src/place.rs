@@ -1,13 +1,13 @@
 //! The target paths of files.
 
-use super::{
+use crate::{
     Findings, Form, Weight, agents,
     draft::{Draft, Role, form_of, is_yaml, with_extension},
     golem,
     inventory::Inventory,
     registry,
 };
-use crate::{resolve, source::plain, yaml::Node};
+use llm_do_program::{resolve, source::plain, yaml::Node};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The layout of an old tree, and the new one.

@@ -1,6 +1,6 @@
 //! Older manifests: `program.yaml`, `workshop.yaml`, golem-forge's, `project.json`; they become `project.yaml`.
 
-use super::{
+use crate::{
     Findings, Form, Weight,
     draft::{Draft, Role},
     get_mut, golem,
@@ -10,7 +10,7 @@ use super::{
     place::Layout,
     take, toolsets, wrapper,
 };
-use crate::{
+use llm_do_program::{
     keys::{MANIFEST, WORKER},
     manifest_names::{MANIFESTS, OLDER, is_project_json},
     shape::snake_case,
@@ -113,7 +113,7 @@ fn sandbox_shell(draft: &mut Draft, findings: &mut Findings) {
 
 /// Moves the keys of a worker from a workshop's manifest to `main.worker`: a workshop is its own root worker.
 fn root_worker(draft: &mut Draft, findings: &mut Findings) {
-    let known = |table: &[crate::shape::Key], entry: &Entry| {
+    let known = |table: &[llm_do_program::shape::Key], entry: &Entry| {
         let snake = snake_case(&entry.key);
         table.iter().any(|key| key.name == snake || key.aliases.contains(&entry.key.as_str()))
     };

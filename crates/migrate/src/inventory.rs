@@ -1,8 +1,9 @@
 //! The files of a tree that is to be migrated.
 
-use super::{Findings, KEPT, WAITING, Weight, golem};
-use crate::{
+use crate::{Findings, KEPT, Weight, golem};
+use llm_do_program::{
     manifest_names::makes_project,
+    older_forms::WAITING,
     source::{Kind, SourceTree},
 };
 use std::collections::BTreeSet;

@@ -1,12 +1,13 @@
 //! Findings of a program that a migration would fix.
 
-use super::{Change, Content, Plan, Scope, Weight, plan};
-use crate::{
+use crate::{Change, Content, Plan, Scope, Weight, plan};
+use llm_do_program::{
+    Source, Start,
     diagnostics::{Code, Diagnostic, codes},
     manifest::MANIFESTS,
+    older_forms::{Cures, OlderForms},
     source::{LARGEST_DEFINITION, MemoryTree, SourceTree},
     span::Span,
-    start::{Source, Start},
 };
 use std::collections::BTreeSet;
 
@@ -17,19 +18,21 @@ const MISSING: [Code; 4] =
 /// Values that a migration may rewrite without making them valid.
 const KEPT: [Code; 2] = [codes::BAD_VALUE, codes::NOT_SUPPORTED];
 
-/// The effect of a migration on the errors of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cures {
-    /// The migration was not planned: no error is of a kind that it could fix.
-    Unasked,
-    /// The migration would change no file.
-    Nothing,
-    /// The migration would change files.
-    Something,
+/// The converter, as the front end asks it.
+pub struct Migration;
+
+impl OlderForms for Migration {
+    fn add_hints(&self, source: &Source, found: &mut [Diagnostic]) -> Cures {
+        add_hints(source, found)
+    }
+
+    fn changes_none_of(&self, source: &Source, paths: &[String]) -> bool {
+        paths.iter().all(|path| alone(source.tree.as_ref(), path).is_none_or(|plan| plan.changes.is_empty()))
+    }
 }
 
 /// Adds the command to those errors that `llm-do migrate` cures.
-pub(crate) fn add_hints(source: &Source, found: &mut [Diagnostic]) -> Cures {
+fn add_hints(source: &Source, found: &mut [Diagnostic]) -> Cures {
     let open = |finding: &&mut Diagnostic| {
         let says_so = finding.help.iter().any(|help| help.contains("llm-do migrate"));
         finding.is_error() && finding.fix.is_none() && !says_so && !KEPT.contains(&finding.code)
@@ -66,12 +69,6 @@ fn migration(source: &Source) -> Option<(Plan, String)> {
 fn alone(tree: &dyn SourceTree, path: &str) -> Option<Plan> {
     let text = tree.read(path, LARGEST_DEFINITION).ok()?;
     plan(&MemoryTree::new(tree.root().clone(), [(path, text)]), &Scope::File(path.to_owned())).ok()
-}
-
-/// Returns true if a migration would not change these files, each by itself. If it would change no file of the program
-/// before these were edited, it would then change none now.
-pub(crate) fn changes_none_of(source: &Source, paths: &[String]) -> bool {
-    paths.iter().all(|path| alone(source.tree.as_ref(), path).is_none_or(|plan| plan.changes.is_empty()))
 }
 
 fn cures(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {

@@ -1,6 +1,6 @@
 //! Workers in YAML, with instructions under `instructions:` or in `prompts/`.
 
-use super::{
+use crate::{
     Absorbed, Findings, Form, Weight,
     draft::{Draft, is_yaml},
     golem,
@@ -8,7 +8,7 @@ use super::{
     place::Layout,
     take,
 };
-use crate::{
+use llm_do_program::{
     front_matter,
     source::SourceTree,
     yaml::{Data, Node},
@@ -44,7 +44,7 @@ pub(super) fn is_worker(draft: &Draft, inventory: &Inventory, flat: bool) -> boo
         .keys
         .entries()
         .iter()
-        .any(|entry| TELLING.contains(&crate::shape::snake_case(&entry.key).as_str()));
+        .any(|entry| TELLING.contains(&llm_do_program::shape::snake_case(&entry.key).as_str()));
     let prompted = EXTENSIONS.iter().any(|e| inventory.has(&format!("prompts/{}.{e}", draft.stem())));
     let at_home =
         flat || golem::is_rooted(&draft.path) || draft.path == "main.yaml" || draft.path == "main.yml";

@@ -3,8 +3,8 @@
 //! The new tree is made from the old one: an entry whose key has the span of an old key is that entry, even under a new
 //! name. The caller parses the result again and compares it, and does not use a result that differs from the new tree.
 
-use super::emit;
-use crate::yaml::{Data, Entry, Node};
+use crate::emit;
+use llm_do_program::yaml::{Data, Entry, Node};
 use std::ops::Range;
 
 /// A stretch of text and its replacement.
@@ -311,7 +311,10 @@ fn collect_scalars(node: &Node, found: &mut Vec<Range<usize>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{span::SourceFile, yaml};
+    use llm_do_program::{
+        span::{SourceFile, Span},
+        yaml,
+    };
 
     fn parse(text: &str) -> Node {
         yaml::parse(&SourceFile::new("x", text), text.len()).unwrap()
@@ -331,11 +334,11 @@ mod tests {
     fn new_value(text: &str) -> Node {
         let mut node = parse(text);
         let file = SourceFile::new("", "");
-        forget(&mut node, &crate::span::Span::whole(&file));
+        forget(&mut node, &Span::whole(&file));
         node
     }
 
-    fn forget(node: &mut Node, nowhere: &crate::span::Span) {
+    fn forget(node: &mut Node, nowhere: &Span) {
         node.span = nowhere.clone();
         match &mut node.data {
             Data::Map(entries) => entries.iter_mut().for_each(|e| {

@@ -1,9 +1,9 @@
 //! A definition file during its conversion to the canonical format.
 
-use super::{
+use crate::{
     Change, Content, Findings, Form, LEFT_OVER, Weight, agents, emit, made, made_entry, map_at, rewrite,
 };
-use crate::{
+use llm_do_program::{
     front_matter,
     resolve::EXTENSIONS,
     source::SourceTree,

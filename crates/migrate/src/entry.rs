@@ -1,13 +1,13 @@
 //! The entry of the new project.
 
-use super::{
+use crate::{
     Findings, Weight,
     draft::{Draft, Role},
     inventory::Inventory,
     made, made_entry, made_text, manifests,
     place::Layout,
 };
-use crate::yaml::{Data, Entry, Node};
+use llm_do_program::yaml::{Data, Entry, Node};
 use std::collections::BTreeSet;
 
 /// The default instructions of a root worker.
@@ -76,7 +76,7 @@ pub(super) fn settle(
             let entry = made_entry("entry", made_text(id));
             match at {
                 Some(at) => {
-                    if let Some(entries) = super::entries_mut(&mut drafts[at].keys) {
+                    if let Some(entries) = crate::entries_mut(&mut drafts[at].keys) {
                         entries.push(entry);
                     }
                 }

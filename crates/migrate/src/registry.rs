@@ -1,7 +1,7 @@
 //! The flat registry: a folder of workers that runs found by name on `LLM_DO_PATH`, without a project.
 
-use super::{golem, inventory::Inventory};
-use crate::manifest_names;
+use crate::{golem, inventory::Inventory};
+use llm_do_program::manifest_names;
 
 /// Returns true if a tree is a flat registry: it has no manifest, no entry and no workers root.
 pub(super) fn is_flat(inventory: &Inventory) -> bool {

@@ -1,12 +1,13 @@
 //! Old trees, each with its expected result in a file next to it. `UPDATE_EXPECT=1` rewrites those files.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
+#[path = "../../program/tests/stand_in/mod.rs"]
 mod stand_in;
 
 use llm_do_core::authority::Place;
+use llm_do_migrate::{Change, Content, Plan, Scope, plan};
 use llm_do_program::{
     LoadOptions, Source, Start, check,
-    migrate::{Change, Content, Plan, Scope, plan},
     source::{DiskTree, LARGEST_DEFINITION, MemoryTree},
 };
 use proptest::prelude::*;
@@ -182,7 +183,7 @@ fn one_file_is_migrated_where_it_stands() {
     assert_eq!(places, [("analyze.agent", "analyze.worker")]);
     let mut taken = files.clone();
     taken.insert("analyze.worker".into(), b"---\n---\nHi\n".to_vec());
-    let refused = llm_do_program::migrate::plan(&tree(&taken), &Scope::File("analyze.agent".into())).unwrap();
+    let refused = llm_do_migrate::plan(&tree(&taken), &Scope::File("analyze.agent".into())).unwrap();
     assert!(
         refused.is_empty() && refused.notes[0].message.contains("analyze.worker is in the way"),
         "{}",

@@ -1,10 +1,10 @@
 //! Older toolsets: lists of names, names that have been changed, `delegation`, `_approval_config`.
 
-use super::{
+use crate::{
     Findings, Form, canonical::canonical, draft::Draft, get_mut, made, made_entry, made_text, map_at,
     names::Names, take, tool_rules,
 };
-use crate::{
+use llm_do_program::{
     keys::TOOLSET,
     shape::snake_case,
     span::Span,
@@ -104,7 +104,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
             let what = "if it is Python code, put its functions into tools.py and name them under `custom`";
             let message = format!(
                 "the toolset `{name}` can't be carried over, and is kept under `{}`: {what}",
-                super::LEFT_OVER
+                crate::LEFT_OVER
             );
             findings.lost(draft, &span, message);
             draft.leave_over(&key, value);
@@ -118,7 +118,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
 fn rootless(mut node: Node) -> Node {
     if let Data::Map(entries) = &mut node.data {
         for entry in entries {
-            entry.key_span = super::nowhere();
+            entry.key_span = crate::nowhere();
         }
     }
     node
@@ -235,7 +235,7 @@ fn merge(node: &mut Node, entry: Entry) {
 }
 
 fn add_missing(node: &mut Node, key: &str, value: Node) {
-    if let Some(entries) = super::entries_mut(node)
+    if let Some(entries) = crate::entries_mut(node)
         && !entries.iter().any(|entry| entry.key == key)
     {
         entries.push(made_entry(key, value));

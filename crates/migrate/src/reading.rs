@@ -1,13 +1,13 @@
 //! Reads the definitions of a tree, and decides which files are workers or manifests, whatever their form.
 
-use super::{
+use crate::{
     Findings, Weight, agents,
     draft::{Draft, Role, is_yaml},
     golem,
     inventory::Inventory,
     manifests, prompts, registry, wrapper,
 };
-use crate::{manifest_names, resolve::is_cases, source::SourceTree};
+use llm_do_program::{manifest_names, resolve::is_cases, source::SourceTree};
 
 /// Reads all definitions of a tree, old and new.
 pub(super) fn read_all(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Vec<Draft> {

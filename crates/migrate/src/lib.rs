@@ -1,4 +1,4 @@
-//! `migrate`: converts older layouts and file formats to a canonical project. See `docs/guides/migrating.md`.
+//! Converts older layouts and file formats of programs to a canonical project. See `docs/guides/migrating.md`.
 //!
 //! [`plan`] reads through a [`SourceTree`] and returns the files to write, move and leave, and the values that it could
 //! not convert. The caller applies the plan. Files are edited in place, so that comments and formatting stay
@@ -25,16 +25,16 @@ mod toolsets;
 mod unmended;
 mod wrapper;
 
-pub use crate::manifest_names::LEFT_OVER;
-pub(crate) use hints::{Cures, add_hints, changes_none_of};
+pub use hints::Migration;
 
-use crate::{
+use draft::{Draft, Role};
+use inventory::Inventory;
+use llm_do_program::{
+    manifest_names::LEFT_OVER,
     source::SourceTree,
     span::{SourceFile, Span},
     yaml::{Data, Entry, Node},
 };
-use draft::{Draft, Role};
-use inventory::Inventory;
 use names::Names;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,13 +44,6 @@ use std::{
 
 /// Prefix of folders with originals; they are never migrated again.
 pub const KEPT: &str = ".llm-do-migrated";
-
-/// Prefix of folders with new files before they are moved. A leftover folder belongs to a killed process.
-pub const WAITING: &str = ".llm-do-new-";
-
-/// The moves in progress, as JSON from source to target. If the file is left over, the moves may be partly done. It
-/// is in a folder that worker tools cannot reach, because the command that finishes the moves changes definitions.
-pub const MOVES: &str = ".llm-do/moves.json";
 
 /// The target of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]

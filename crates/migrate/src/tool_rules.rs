@@ -1,7 +1,7 @@
 //! Older rules: names of tools that have been renamed, and the shell's rules at the top level.
 
-use super::{Findings, Form, draft::Draft, get_mut, made_entry, made_text, map_at, take};
-use crate::yaml::{Data, Entry, Node};
+use crate::{Findings, Form, draft::Draft, get_mut, made_entry, made_text, map_at, take};
+use llm_do_program::yaml::{Data, Entry, Node};
 
 /// Rules for the tools of the old sandbox, and their current form.
 const SANDBOX: [(&str, &str); 3] =
@@ -126,7 +126,7 @@ fn shell(draft: &mut Draft, findings: &mut Findings) {
         && let Data::Map(entries) = &mut toolsets.data
         && !entries.iter().any(|entry| entry.key == "shell")
     {
-        entries.push(made_entry("shell", super::made(Data::Map(configuration))));
+        entries.push(made_entry("shell", crate::made(Data::Map(configuration))));
     }
     for (key, rule) in refused {
         let pattern = rule.get("pattern").and_then(Node::as_text).unwrap_or("?").to_owned();
@@ -144,7 +144,7 @@ fn toolsets_as_map(draft: &mut Draft) -> Option<&mut Node> {
         _ => None,
     };
     if let (Some(names), Some(node)) = (listed, get_mut(&mut draft.keys, "toolsets")) {
-        let empty = || super::made(Data::Map(Vec::new()));
+        let empty = || crate::made(Data::Map(Vec::new()));
         node.data = Data::Map(names.into_iter().map(|name| made_entry(name, empty())).collect());
     }
     map_at(&mut draft.keys, "toolsets")

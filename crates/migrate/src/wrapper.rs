@@ -1,11 +1,11 @@
 //! Early drafts in which all keys of a file are inside `worker:` or `workshop:`.
 
-use super::{
+use crate::{
     Findings, Form,
     draft::{Draft, Role},
     rewrite::same,
 };
-use crate::{
+use llm_do_program::{
     front_matter,
     source::SourceTree,
     span::SourceFile,

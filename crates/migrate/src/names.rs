@@ -1,11 +1,11 @@
 //! Old and new names of workers.
 
-use super::{
+use crate::{
     Findings,
     draft::{Draft, Role},
     place::Layout,
 };
-use crate::{
+use llm_do_program::{
     source::plain,
     yaml::{Data, Node},
 };
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Names {
     by_old: BTreeMap<String, New>,
-    layout: crate::resolve::Layout,
+    layout: llm_do_program::resolve::Layout,
 }
 
 /// The new name of a worker.
@@ -42,7 +42,7 @@ impl Names {
         for draft in &workers {
             by_old.insert(layout.old_id(&draft.path), new(draft, false));
             by_old.insert(draft.path.clone(), new(draft, false));
-            let stem = crate::migrate::draft::with_extension(&draft.path);
+            let stem = crate::draft::with_extension(&draft.path);
             by_old.insert(stem.trim_end_matches(".worker").to_owned(), new(draft, false));
         }
         // A name that two claim, or that is another's ID, says nothing.
@@ -104,7 +104,7 @@ impl Names {
         let Some(entry) = draft.keys.entry("name").cloned() else { return };
         let Some(name) = entry.value.as_text().map(str::to_owned).filter(|name| *name != id) else { return };
         findings.info(draft, &entry.value.span, format!("`{name}` is now named `{id}`, after its file"));
-        if let Some(value) = super::get_mut(&mut draft.keys, "name") {
+        if let Some(value) = crate::get_mut(&mut draft.keys, "name") {
             value.data = Data::Text(id);
         }
     }

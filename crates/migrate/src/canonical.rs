@@ -1,7 +1,7 @@
 //! Canonical spellings of keys: those of a table, at every depth.
 
-use super::tool_rules;
-use crate::{
+use crate::tool_rules;
+use llm_do_program::{
     shape::{Key, Shape, snake_case},
     yaml::{Data, Entry, Node},
 };
