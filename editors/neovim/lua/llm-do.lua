@@ -32,6 +32,7 @@ function M.root(path)
   end
 end
 
+-- The client of each root, before Neovim 0.9.
 local clients = {}
 
 local function attach(options, buffer)
@@ -40,51 +41,63 @@ local function attach(options, buffer)
     return
   end
   local root = M.root(path)
+  local config = {
+    name = "llm-do",
+    cmd = options.cmd or { "llm-do", "lsp" },
+    root_dir = root,
+    init_options = { trusted = options.trusted == true },
+    capabilities = options.capabilities or vim.lsp.protocol.make_client_capabilities(),
+    on_attach = options.on_attach,
+  }
+  if vim.fn.has("nvim-0.9") == 1 then
+    -- Starts one client for each root.
+    vim.lsp.start(config, { bufnr = buffer })
+    return
+  end
   -- A client may have ended.
   if clients[root] and not vim.lsp.get_client_by_id(clients[root]) then
     clients[root] = nil
   end
-  clients[root] = clients[root]
-    or vim.lsp.start_client({
-      name = "llm-do",
-      cmd = options.cmd or { "llm-do", "lsp" },
-      root_dir = root,
-      init_options = { trusted = options.trusted == true },
-      capabilities = options.capabilities or vim.lsp.protocol.make_client_capabilities(),
-      on_attach = options.on_attach,
-    })
+  clients[root] = clients[root] or vim.lsp.start_client(config)
   if clients[root] then
     vim.lsp.buf_attach_client(buffer, clients[root])
   end
 end
 
 local function has_parser(language)
-  if vim.treesitter.language and vim.treesitter.language.add then
-    local ok, added = pcall(vim.treesitter.language.add, language)
-    return ok and added ~= false
-  end
-  return vim.treesitter.require_language(language, nil, true)
+  return (pcall(vim.treesitter.language.inspect or vim.treesitter.inspect_language, language))
 end
 
---- Highlights a buffer with tree-sitter instead of the Vim syntax. Returns false without the grammars of all its languages: front matter
---- or instructions would lose their colours.
+--- Versions before 0.9 name the parts of an injection in their own way.
+local function convert(language)
+  local files = vim.treesitter.query.get_query_files(language, "injections")
+  local query = table.concat(vim.tbl_map(function(file)
+    return table.concat(vim.fn.readfile(file), "\n")
+  end, files), "\n")
+  query = query:gsub("injection%.combined%)", "combined true)"):gsub("injection%.", "")
+  vim.treesitter.query.set_query(language, "injections", query)
+end
+
+--- Highlights a worker file with tree-sitter instead of the Vim syntax. Returns false for other files, and without the grammars of all
+--- languages in it: front matter or instructions would lose their colours.
 function M.highlight(buffer)
-  for _, language in ipairs({ "worker", "yaml", "markdown" }) do
-    if not has_parser(language) then
+  local language = ({ worker = "worker", yaml = "yaml" })[vim.bo[buffer].filetype]
+  if not language or not M.is_known(vim.api.nvim_buf_get_name(buffer)) then
+    return false
+  end
+  for _, needed in ipairs({ "worker", "yaml", "markdown" }) do
+    if not has_parser(needed) then
       return false
     end
   end
   if vim.fn.has("nvim-0.9") == 0 then
-    -- Older versions name the parts of an injection in their own way.
-    local file = vim.api.nvim_get_runtime_file("queries/worker/injections.scm", false)[1]
-    local query = table.concat(vim.fn.readfile(file), "\n")
-    query = query:gsub("injection%.combined%)", "combined true)"):gsub("injection%.", "")
-    vim.treesitter.query.set_query("worker", "injections", query)
+    convert("worker")
+    convert("yaml")
   end
   if vim.treesitter.start then
-    vim.treesitter.start(buffer, "worker")
+    vim.treesitter.start(buffer, language)
   else
-    vim.treesitter.highlighter.new(vim.treesitter.get_parser(buffer, "worker"))
+    vim.treesitter.highlighter.new(vim.treesitter.get_parser(buffer, language))
   end
   return true
 end
@@ -94,7 +107,7 @@ end
 function M.setup(options)
   options = options or {}
   local function highlight(buffer)
-    if options.tree_sitter == false or vim.bo[buffer].filetype ~= "worker" then
+    if options.tree_sitter == false then
       return
     end
     -- The Vim syntax comes with the same event, and would come afterwards.
@@ -112,7 +125,7 @@ function M.setup(options)
   })
   vim.api.nvim_create_autocmd("FileType", {
     group = "llm-do",
-    pattern = "worker",
+    pattern = { "worker", "yaml" },
     callback = function(event)
       highlight(event.buf)
     end,
