@@ -47,13 +47,13 @@ pub struct Checker {
     source: Source,
     host: LoadOptions,
     tree: Arc<EditedTree>,
-    known: Option<Known>,
+    known: Option<LastCheck>,
     /// Files that have changed on disk since the last check.
     changed: BTreeSet<String>,
 }
 
 /// The state of a program after a check.
-struct Known {
+struct LastCheck {
     checked: Checked,
     cures: Cures,
     /// The texts of the editor, by plain path.
@@ -76,7 +76,7 @@ impl Checker {
         let texts: BTreeMap<String, String> =
             texts.into_iter().filter_map(|(path, text)| Some((plain(&path).ok()?, text))).collect();
         let extent = self.update(texts);
-        let Some(Known { checked, cures, .. }) = &mut self.known else { return (Vec::new(), extent) };
+        let Some(LastCheck { checked, cures, .. }) = &mut self.known else { return (Vec::new(), extent) };
         let mut found = checked.findings();
         // A migration reads every file, which says nothing about what the files are for.
         let older_forms = self.host.older_forms.as_deref();
@@ -139,7 +139,7 @@ impl Checker {
                 if change.keys && !still_nothing() {
                     known.cures = Cures::Unasked;
                 }
-                self.known = Some(Known { texts, ..known });
+                self.known = Some(LastCheck { texts, ..known });
                 return if change.program { Extent::Program } else { Extent::Workers };
             }
         }
@@ -156,7 +156,7 @@ impl Checker {
             self.tree.watch(&path);
         }
         let libraries = checked.files_of_libraries();
-        self.known = Some(Known { checked, cures: Cures::Unasked, texts, libraries });
+        self.known = Some(LastCheck { checked, cures: Cures::Unasked, texts, libraries });
         Extent::Everything
     }
 
