@@ -46,39 +46,46 @@ module.exports = grammar({
     _begin: () => choice("{%", "{%-", "{%+"),
     _end: () => choice("%}", "-%}", "+%}"),
 
+    // A statement that is being typed has a part of its name, or nothing behind it. The language server reports that.
     statement: ($) =>
       seq(
         $._begin,
-        choice(
-          seq(choice("if", "elif"), $.expression),
-          $._for,
-          $._set,
-          seq("with", list($.assignment)),
-          seq("block", field("name", $.identifier), optional("scoped"), optional("required")),
-          seq("endblock", optional(field("name", $.identifier))),
-          seq("extends", $.expression),
-          seq("include", $.expression, optional(seq("ignore", "missing")), optional($._context)),
-          seq("import", $.expression, "as", field("name", $.identifier), optional($._context)),
-          seq("from", $.expression, "import", $.imported, repeat(seq(",", $.imported)), optional(","), optional($._context)),
-          seq("macro", field("name", $.identifier), $.parameters),
-          seq("endmacro", optional(field("name", $.identifier))),
-          seq("call", optional($.parameters), alias($._macro_call, $.call)),
-          seq("filter", $._filter, repeat(seq("|", $._filter))),
-          seq("autoescape", $.expression),
-          seq("do", $.expression),
-          choice("else", "endif", "endfor", "endset", "endwith", "endcall", "endfilter", "endautoescape", "break", "continue"),
+        optional(
+          choice(
+            seq(choice("if", "elif"), $.expression),
+            $._for,
+            $._set,
+            seq("with", list($.assignment)),
+            seq("block", optional(seq(field("name", $.identifier), optional("scoped"), optional("required")))),
+            seq("endblock", optional(field("name", $.identifier))),
+            seq("extends", optional($.expression)),
+            seq("include", optional(seq($.expression, optional(seq("ignore", "missing")), optional($._context)))),
+            seq("import", optional(seq($.expression, "as", field("name", $.identifier), optional($._context)))),
+            seq("from", optional(seq($.expression, "import", $.imported, repeat(seq(",", $.imported)), optional(","), optional($._context)))),
+            seq("macro", optional(seq(field("name", $.identifier), $.parameters))),
+            seq("endmacro", optional(field("name", $.identifier))),
+            seq("call", optional(seq(optional($.parameters), alias($._macro_call, $.call)))),
+            seq("filter", optional(seq($._filter, repeat(seq("|", $._filter))))),
+            seq("autoescape", optional($.expression)),
+            seq("do", optional($.expression)),
+            choice("else", "endif", "endfor", "endset", "endwith", "endcall", "endfilter", "endautoescape", "break", "continue"),
+            seq(alias($.identifier, $.unknown), optional($._expressions)),
+          ),
         ),
         $._end,
       ),
 
     _for: ($) =>
       prec.right(
-        seq("for", $._targets, "in", $.items, optional(seq("if", $.expression)), optional("recursive")),
+        seq(
+          "for",
+          optional(seq($._targets, optional(seq("in", $.items, optional(seq("if", $.expression)), optional("recursive"))))),
+        ),
       ),
     // `for a in b if c` has a filter and no conditional expression.
     items: ($) => prec.right(LEVEL.condition + 1, seq($.expression, repeat(seq(",", $.expression)), optional(","))),
 
-    _set: ($) => seq("set", choice(seq($._targets, "=", $._expressions), seq($._targets, repeat(seq("|", $._filter))))),
+    _set: ($) => seq("set", optional(choice(seq($._targets, "=", $._expressions), seq($._targets, repeat(seq("|", $._filter)))))),
 
     _targets: ($) => seq($._target, repeat(seq(",", $._target)), optional(",")),
     _target: ($) => choice($.identifier, alias($._member, $.attribute), seq("(", $._targets, ")")),
@@ -124,7 +131,7 @@ module.exports = grammar({
     arguments: ($) => seq("(", list(choice($.expression, $.assignment, $.spread)), ")"),
     spread: ($) => seq(choice("*", "**"), $.expression),
 
-    filtered: ($) => prec.left(LEVEL.postfix, seq($.expression, "|", $._filter)),
+    filtered: ($) => prec.left(LEVEL.postfix, seq($.expression, "|", optional($._filter))),
     _filter: ($) => prec.right(seq(field("filter", alias($.identifier, $.filter)), optional($.arguments))),
 
     test: ($) =>

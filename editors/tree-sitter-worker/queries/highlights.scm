@@ -12,6 +12,8 @@
   "include" "macro" "missing" "raw" "recursive" "required" "scoped" "set" "with" "without"
 ] @keyword
 
+(unknown) @keyword
+
 ["and" "in" "is" "not" "or"] @keyword.operator
 
 ["=" "==" "!=" "<" "<=" ">" ">=" "+" "-" "*" "/" "//" "%" "**" "~" "|"] @operator
