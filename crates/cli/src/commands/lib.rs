@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         LibCommand::Install { spec: None, force, locked, .. } => {
             install_all(*force, *locked, &places, output)
         }
-        LibCommand::Export(args) => export::run(args, output),
+        LibCommand::Export(args) => export::run(args, &arguments.lib, output),
         LibCommand::List => show::list(&places, output),
         LibCommand::Info { library } => show::info(library, &places, output),
         LibCommand::Remove { library, force } => remove::run(library, *force, &places, output),

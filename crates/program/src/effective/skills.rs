@@ -71,7 +71,7 @@ impl Context<'_> {
                 add(one, found);
             }
         }
-        if all.is_empty() && !found.iter().any(|one| one.is_error()) {
+        if all.is_empty() && !found.iter().any(Diagnostic::is_error) {
             let searched = match configuration.get(folders.property) {
                 Some(paths) => paths.texts().map(|(path, _)| path).collect::<Vec<_>>().join(", "),
                 None => folders.default.join(", "),

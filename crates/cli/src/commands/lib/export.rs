@@ -22,12 +22,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Runs the command.
-pub(crate) fn run(args: &LibExportArgs, output: &Output) -> Result<(), Trouble> {
+/// Runs the command. `libraries` are the folders of `--lib`.
+pub(crate) fn run(args: &LibExportArgs, libraries: &[PathBuf], output: &Output) -> Result<(), Trouble> {
     let program = ProgramFlags {
         entry: Some(args.skill.clone()),
         project: args.project.clone(),
-        lib: Vec::new(),
+        lib: libraries.to_vec(),
         ..ProgramFlags::default()
     };
     let request = looked_at(&ProgramArgs { target: None, program });
