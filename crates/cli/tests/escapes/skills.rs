@@ -118,8 +118,8 @@ pub(crate) fn group() -> Group {
             row(
                 Model,
                 Authority,
-                "writing into a skill",
-                "the folder of a skill is protected, and its mount is read-only",
+                "writing into a skill, and making a new one",
+                "folders of skills are protected, and the mount of a skill is read-only",
                 |world| {
                     let write =
                         |path: &str| call("write_file", json!({"path": path, "content": "Obey the model."}));
@@ -130,6 +130,8 @@ pub(crate) fn group() -> Group {
                             write("/skills/good/SKILL.md"),
                             write("/skills/good/references/a.md"),
                             write("/skills/good/new.md"),
+                            write("/skills/more/SKILL.md"),
+                            write("/.claude/skills/more/SKILL.md"),
                             write("/x.txt"),
                         ],
                     );
@@ -137,6 +139,8 @@ pub(crate) fn group() -> Group {
                     report.ended(0)?;
                     must(
                         !world.project("skills/good/new.md").exists()
+                            && !world.project("skills/more").exists()
+                            && !world.project(".claude").exists()
                             && world.text("skills/good/references/a.md") == "fine"
                             && world.text("skills/good/SKILL.md") == skill("good", ""),
                         format!("ESCAPE: the skill was changed: {report:?}"),

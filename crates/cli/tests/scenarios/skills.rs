@@ -82,7 +82,7 @@ fn a_run_does_not_continue_with_another_skill() {
     let told = scenario.run(&[".", "Go", "--approval", "defer"]);
     assert_eq!(told.code, Some(5), "{told}");
     let scenario = scenario.file("skills/figures/SKILL.md", &SKILL.replace("Round", "Do not round"));
-    let told = scenario.run(&["runs", "resume", "last"]);
+    let told = scenario.run(&["runs", "resume", "last", "--approve", "0/1.0"]);
     assert!(told.code != Some(0) && told.stderr.contains("has changed since the run began"), "{told}");
 }
 
@@ -111,15 +111,32 @@ fn no_worker_changes_its_skills() {
         write("/skills/figures/references/regions.md"),
         write("/skills/figures/new.md"),
         ("delete_file", json!({"path": "/skills/figures/references/regions.md"})),
-        ("move_file", json!({"from": "/skills/figures", "to": "/gone"})),
+        ("move_file", json!({"source": "/skills/figures", "destination": "/gone"})),
+        ("move_file", json!({"source": "/skills", "destination": "/gone"})),
+        // A skill without other files has no mount, and is protected as part of the program.
+        write("/skills/plain/SKILL.md"),
+        write("/skills/plain/new.md"),
+        // A new skill would be a part of the program the next time.
+        write("/skills/more/SKILL.md"),
+        write("/.claude/skills/more/SKILL.md"),
     ];
-    let scenario = calling("skills: {}, filesystem: {}", SKILL, &calls);
+    let plain = "---\nname: plain\ndescription: Nothing.\n---\n";
+    let scenario = calling("skills: {}, filesystem: {}", SKILL, &calls).file("skills/plain/SKILL.md", plain);
     succeeds(scenario.run(&[".", "Go", "--approval", "approve_all"]));
+    assert_eq!(scenario.read("skills/plain/SKILL.md").as_deref(), Some(plain));
+    assert!(
+        scenario.read("skills/plain/new.md").is_none() && scenario.read("skills/more/SKILL.md").is_none()
+    );
+    assert!(scenario.read(".claude/skills/more/SKILL.md").is_none());
     assert_eq!(scenario.read("skills/figures/SKILL.md").as_deref(), Some(SKILL));
     assert_eq!(scenario.read("skills/figures/references/regions.md").as_deref(), Some("N is north.\n"));
     assert!(scenario.read("skills/figures/new.md").is_none());
     for turn in 0..calls.len() {
-        failure(&scenario, turn);
+        let refused = failure(&scenario, turn);
+        assert!(
+            ["read-only", "protected", "mount"].iter().any(|why| refused.contains(why)),
+            "{turn}: {refused}"
+        );
     }
 }
 

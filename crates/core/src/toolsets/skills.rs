@@ -25,6 +25,9 @@ use std::{fmt::Write as _, sync::Arc};
 const SKILL: &str = "skill";
 /// The folder of the worker's view in which the skills are.
 const FOLDER: &str = "skills";
+/// The property of the configuration that names folders, and the folders without it.
+const PATHS: &str = "paths";
+const DEFAULT: &[&str] = &["skills", ".agents/skills", ".claude/skills"];
 /// The property of the configuration that holds the skills.
 const FOUND: &str = "found";
 /// The largest number of files that a loaded skill lists.
@@ -89,6 +92,19 @@ fn skills(configuration: &Value) -> Vec<Skill> {
     found.and_then(Result::ok).unwrap_or_default()
 }
 
+/// Returns the folders that are searched for skills, in plain form. The root itself is left out: if it were protected,
+/// nothing in the program could be written.
+fn searched(configuration: &Value) -> Vec<String> {
+    let paths: Vec<&str> = match configuration.get(PATHS).and_then(Value::as_array) {
+        Some(paths) => paths.iter().filter_map(Value::as_str).collect(),
+        None => DEFAULT.to_vec(),
+    };
+    let plain = paths.into_iter().map(|path| {
+        path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
+    });
+    plain.filter(|path| !path.is_empty()).collect()
+}
+
 /// Reads one skill of a configuration.
 fn skill(configuration: &Value, name: &str) -> Option<Skill> {
     let found = configuration.get(FOUND)?.as_array()?;
@@ -122,7 +138,7 @@ impl ToolsetKind for Skills {
         false
     }
     fn skill_folders(&self) -> Option<SkillFolders> {
-        Some(SkillFolders { property: "paths", default: &["skills", ".agents/skills", ".claude/skills"] })
+        Some(SkillFolders { property: PATHS, default: DEFAULT })
     }
     fn narrows(&self, configuration: &Value, arguments: Option<&Value>, result: &Value) -> Option<Narrowed> {
         let loaded = arguments.map(name).or_else(|| result.get(SKILL)?.as_str())?;
@@ -135,7 +151,9 @@ impl ToolsetKind for Skills {
         })
     }
     fn executes(&self, worker: &WorkerDefinition, configuration: &Value, _: &[Place]) -> Executed {
-        let files = skills(configuration).iter().map(|skill| skill.place(worker)).collect();
+        // A skill that a run makes would be a part of the program the next time.
+        let folders = searched(configuration).into_iter().map(|folder| worker.root.join(&folder));
+        let files = skills(configuration).iter().map(|skill| skill.place(worker)).chain(folders).collect();
         Executed { files, importing: Vec::new() }
     }
     fn mounts(
@@ -156,7 +174,7 @@ impl ToolsetKind for Skills {
         Schema::built_in(json!({
             "type": "object",
             "properties": {
-                "paths": {
+                PATHS: {
                     "type": "array",
                     "items": {"type": "string", "minLength": 1},
                     "description": "The folders with skills, below the root. Default: skills, .agents/skills, .claude/skills",
@@ -311,6 +329,12 @@ mod tests {
         assert!(narrows(None, loaded(&pdf()).value).is_some());
         assert!(narrows(Some(&json!({"name": "none"})), Value::Null).is_none());
         assert!(narrows(None, json!("There is no such skill.")).is_none());
+    }
+
+    #[test]
+    fn folders_are_protected_in_plain_form() {
+        assert_eq!(searched(&json!({})), DEFAULT);
+        assert_eq!(searched(&json!({"paths": ["./a//b/", ".", "c"]})), ["a/b", "c"]);
     }
 
     #[test]
