@@ -211,6 +211,7 @@ fn dot_initialises_the_current_folder() {
     exit 0
     --- stderr
     made ./
+      AGENTS.md
       main.worker
       project.yaml
       input/
@@ -246,5 +247,6 @@ fn init_lists_templates() {
     assert!(told.code == Some(2) && told.stderr.contains("pipeline"), "{told}");
     let told = scenario.run(&["init", "made", "--json"]);
     let made: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
-    assert_eq!(made["files"], serde_json::json!(["input/.gitkeep", "main.worker", "output/.gitkeep"]));
+    let files = serde_json::json!(["AGENTS.md", "input/.gitkeep", "main.worker", "output/.gitkeep"]);
+    assert_eq!(made["files"], files);
 }

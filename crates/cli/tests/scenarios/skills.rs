@@ -252,7 +252,11 @@ fn skills_are_installed_pinned_listed_and_removed() {
 #[test]
 fn an_exported_worker_is_a_skill_without_findings() {
     let scenario = Scenario::new()
-        .file("main.worker", &main_worker("skills: {paths: [.claude/skills]}"))
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nallow_workers: [reports/short_one]\n\
+             toolsets: {skills: {paths: [.claude/skills]}}\n---\nGo.\n",
+        )
         .file("s.yaml", "answers: [{json: {summary: Short}}]\n")
         .file(
             "workers/reports/short_one.worker",
@@ -289,16 +293,7 @@ fn a_worker_in_a_folder_inserts_the_agents_file_of_the_root() {
         "notes/workers/reviewer.worker",
         "---\ndescription: Reviews.\n---\nReview.\n{{ file(\"AGENTS.md\") }}\n",
     );
-    let shown = succeeds(scenario.run(&[
-        "show",
-        "reviewer",
-        "--project",
-        "notes",
-        "--prompt",
-        "Go",
-        "--model",
-        "script:s.yaml",
-    ]));
+    let shown = succeeds(scenario.run(&["show", "reviewer", "--project", "notes", "--prompt", "Go"]));
     assert!(shown.stdout.contains("Run `llm-do check` after every change"), "{shown}");
 }
 
