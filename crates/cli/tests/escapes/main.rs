@@ -20,6 +20,7 @@
 mod approval_scope;
 mod attempt;
 mod binary;
+mod budgets;
 mod chats;
 mod client_authority;
 mod client_tools;
@@ -139,6 +140,7 @@ groups! {
     terminal: terminal::group,
     loading: loading::group,
     weights: weights::group,
+    budgets: budgets::group,
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,

@@ -20,5 +20,6 @@ mod origins;
 mod parallel;
 mod requests;
 mod server_tools;
+mod spending;
 mod tools;
 mod world;
