@@ -11,11 +11,12 @@ use crate::{
     skills::{SKILL_FILE, SkillFile},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
-    yaml::{Data, Node},
+    yaml::{Data, Entry, Node},
 };
 use llm_do_core::{
     function::Risk,
     gate::{FileSet, Mode, Pattern, Policy, ReadSet, Set},
+    model::is_free_provider,
     worker::Delegation,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -328,7 +329,7 @@ impl Manifest {
             }
         }
         for entry in node.get("providers").map(Node::entries).unwrap_or_default() {
-            if let Some(provider) = provider(&entry.key_span, &entry.value, found) {
+            if let Some(provider) = provider(entry, found) {
                 manifest.providers.insert(entry.key.clone(), provider);
             }
         }
@@ -677,7 +678,14 @@ pub fn pattern(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<P
 }
 
 /// Reads an entry of `providers`.
-pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+pub(crate) fn provider(entry: &Entry, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+    let (span, node) = (&entry.key_span, &entry.value);
+    if is_free_provider(&entry.key) {
+        let message =
+            format!("`{}` is the name of models without an endpoint, which cost nothing", entry.key);
+        found.push(Diagnostic::error(codes::BAD_VALUE, message).at(span).help("choose another name"));
+        return None;
+    }
     let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
     let base_url = text("base_url")?;
     if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {

@@ -8,6 +8,7 @@ mod approval_prompts;
 #[cfg(target_os = "linux")]
 mod atomic_changes;
 mod budget;
+mod budgets_over_time;
 mod cases;
 mod cases_confined;
 mod cases_of_examples;

@@ -1,6 +1,7 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
 mod acknowledged;
+mod budgets;
 mod chats;
 mod client;
 mod costs;
