@@ -67,6 +67,7 @@ pages! {
     shell: "docs/guides/shell.md";
     testing_workers: "docs/guides/testing-workers.md";
     triggers: "docs/guides/triggers.md";
+    tuning: "docs/guides/tuning.md";
     typescript_client: "docs/guides/typescript-client.md";
     typescript_tools: "docs/guides/typescript-tools.md" ["product": 1];
     untrusted_content: "docs/guides/untrusted-content.md";
