@@ -15,6 +15,7 @@ mod service;
 mod skill;
 mod stubs;
 mod test;
+mod tune;
 
 use crate::paint::ColourChoice;
 use clap::{
@@ -42,6 +43,7 @@ pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
 pub(crate) use skill::{SkillCommand, SkillInstallArgs};
 pub(crate) use stubs::StubsArgs;
 pub(crate) use test::TestArgs;
+pub(crate) use tune::TuneArgs;
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -187,6 +189,8 @@ Examples:
     Harden(Deferred<HardenArgs>),
     /// Run the cases of a program: inputs of its workers, with what must hold of each call
     Test(Deferred<TestArgs>),
+    /// Improve the instructions of a worker by its cases, and say if that is a gain
+    Tune(Deferred<TuneArgs>),
     /// Explain the gate's decisions
     #[command(subcommand)]
     Gate(GateCommand),
@@ -431,7 +435,7 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["tune"];
+const PLANNED: &[&str] = &["cluster", "page"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

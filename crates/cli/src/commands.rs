@@ -34,3 +34,4 @@ pub(crate) mod show;
 pub(crate) mod skill;
 pub(crate) mod stubs;
 pub(crate) mod test;
+pub(crate) mod tune;

@@ -85,6 +85,7 @@ mod stdio;
 mod stubs;
 mod terminal_session;
 mod tool_rules;
+mod tune;
 mod typescript;
 mod typescript_client;
 mod untrusted_content;
