@@ -145,6 +145,31 @@ class Streams(ClientTest):
 
         self.assertEqual([event.kind for event in asyncio.run(later())], [event.kind for event in events])
 
+    def test_typed_output_grows_and_an_invalid_one_does_not_count(self) -> None:
+        stream = self.load().drafter.stream(text="x")
+        drafts = list(stream.partials())
+        output: Any = stream.result().output
+        self.assertEqual(drafts.count(None), 1)
+        first = drafts.index(None)
+        self.assertEqual(drafts[first - 1], {"number": "wrong"})
+        self.assertIn({"number": "A-1", "total": 3}, drafts)
+        for before, after in zip(drafts[first + 1 :], [*drafts[first + 2 :], output]):
+            self.assertTrue(_grows(before, after), f"{before} became {after}")
+        self.assertEqual(drafts[-1], output)
+        self.assertNotIn("2026", str([draft.get("due", "") for draft in drafts if draft and "lines" not in draft][:-1]))
+
+        async def later() -> List[Any]:
+            async with self.load().drafter.stream(text="x") as stream:
+                return [draft async for draft in stream.apartials()]
+
+        self.assertEqual(asyncio.run(later())[-1], output)
+        self.assertEqual(list(self.load().greeter.stream(name="Ada").partials()), [])
+
+    def test_slow_reader_gets_the_newest_value(self) -> None:
+        stream = self.load().drafter.stream(text="x")
+        output = stream.result().output
+        self.assertEqual(list(stream.partials()), [output])
+
     def test_failure_comes_after_the_events(self) -> None:
         seen = []
         with self.assertRaises(Failed):
@@ -158,6 +183,17 @@ class Streams(ClientTest):
             for _ in stream:
                 break
         self.until(lambda: program.runs(limit=1)[0]["state"] == "cancelled")
+
+
+def _grows(before: Any, after: Any) -> bool:
+    """Whether a value can have become another one by growth alone."""
+    if isinstance(before, str):
+        return isinstance(after, str) and after.startswith(before)
+    if isinstance(before, list):
+        return len(before) <= len(after) and all(map(_grows, before, after))
+    if isinstance(before, dict):
+        return all(name in after and _grows(item, after[name]) for name, item in before.items())
+    return bool(before == after)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,14 @@ class Invoice(pydantic.BaseModel):
     lines: List[Line]
 
 
+class Draft(pydantic.BaseModel):
+    number: str = pydantic.Field(min_length=3)
+    total: float
+    due: datetime.date
+    lines: List[Line]
+    paid: bool = False
+
+
 class Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
     number: Literal["A-1", "A-2"]

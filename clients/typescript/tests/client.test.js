@@ -117,6 +117,33 @@ test("deltas and records, then the result", async (t) => {
   await until(async () => (await p.runs({ limit: 1 }))[0].state === "cancelled");
 });
 
+test("a typed output grows, and an invalid one does not count", async (t) => {
+  const { open } = desk(t);
+  const p = await open();
+  const stream = p.drafter.stream("x");
+  const drafts = [];
+  for await (const draft of stream.partials()) drafts.push(draft);
+  const { output } = await stream.result();
+  assert.deepEqual(output, { title: "A walk", tags: ["one", "two"], n: 12 });
+  const first = drafts.indexOf(undefined);
+  assert.deepEqual([drafts[first - 1], drafts.lastIndexOf(undefined), drafts.at(-1)], [{ title: "wrong" }, first, output]);
+  const grows = (before, after) =>
+    typeof before === "string"
+      ? after.startsWith(before)
+      : typeof before === "object"
+        ? Object.keys(before).every((key) => Object.hasOwn(after, key) && grows(before[key], after[key]))
+        : before === after;
+  // A value that was given does not change with what comes later.
+  for (let at = first + 1; at + 1 < drafts.length; at++) assert.ok(grows(drafts[at], drafts[at + 1]));
+  assert.notDeepEqual(drafts[first + 1], output);
+  const late = p.drafter.stream("x");
+  await late.result();
+  const newest = [];
+  for await (const draft of late.partials()) newest.push(draft);
+  assert.deepEqual(newest, [output]);
+  for await (const _ of p["a/b"].stream("Ada").partials()) assert.fail();
+});
+
 test("operator approves, denies, edits, and fails", async (t) => {
   const { open, read } = desk(t);
   const asked = [];
