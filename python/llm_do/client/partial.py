@@ -17,6 +17,8 @@ class Partial:
         self.begun = False
         #: Changes with each growth.
         self.version = 0
+        #: The number of values that were discarded.
+        self.discarded = 0
         self._turn: Optional[int] = None
 
     def grow(self, turn: Optional[int], growth: Sequence[Mapping[str, Any]]) -> None:
@@ -34,6 +36,7 @@ class Partial:
         if self.begun:
             self.begun = False
             self.version += 1
+            self.discarded += 1
 
     def _apply(self, at: Sequence[Union[str, int]], one: Mapping[str, Any]) -> None:
         if not at:

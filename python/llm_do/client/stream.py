@@ -93,12 +93,10 @@ class Events(Generic[E]):
             self._deltas -= 1
         return event
 
-    def _so_far(self, version: int) -> Tuple[int, bool, Any]:
-        """The version of the value so far, whether it is there, and the value if it is not of that version."""
+    def _so_far(self) -> Partial:
+        """The value so far, as it is now."""
         with self._changed:
-            partial = self._partial
-            value = copy.deepcopy(partial.value) if partial.version != version else None
-            return partial.version, partial.begun, value
+            return copy.deepcopy(self._partial)
 
     # -- readers
 
@@ -217,26 +215,28 @@ class _States:
 
     def __init__(self, read: Callable[[Any], Any]) -> None:
         self._read = read
-        self._version = 0
+        self._last = Partial()
         self._shown = False
 
     def of(self, stream: Stream[Any], event: Event) -> List[Any]:
         """What the event makes of the value: nothing, or its new state."""
         if event.path != "0" or event.kind not in ("partial", "discard", "discard_partial"):
             return []
-        version, begun, value = stream._so_far(self._version)
-        if version == self._version:
+        if stream._partial.version == self._last.version:
             return []
-        self._version = version
-        if not begun:
-            was_shown, self._shown = self._shown, False
-            return [None] if was_shown else []
-        try:
-            value = self._read(value)
-        except ValueError:
-            return []  # The type asks for more than the schema of the worker. The output itself will tell.
-        self._shown = True
-        return [value]
+        last, now = self._last, stream._so_far()
+        self._last = now
+        states: List[Any] = []
+        if self._shown and now.discarded != last.discarded:
+            self._shown = False
+            states.append(None)
+        if now.begun:
+            try:
+                states.append(self._read(now.value))
+                self._shown = True
+            except ValueError:
+                pass  # The type asks for more than the schema of the worker. The output itself will tell.
+        return states
 
 
 class _Answer:
