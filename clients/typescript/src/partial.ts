@@ -15,6 +15,8 @@ export type DeepPartial<T> = T extends (infer E)[]
 export class Partial {
   #value: Json | undefined;
   #turn: number | undefined;
+  /** The number of values that were discarded. */
+  discarded = 0;
   /** The containers that were copied since the value was last read. Only these are changed. */
   #fresh = new Set<unknown>();
 
@@ -33,6 +35,7 @@ export class Partial {
 
   /** Drops the value. */
   discard(): void {
+    if (this.#value !== undefined) this.discarded += 1;
     this.#value = undefined;
     this.#turn = undefined;
   }

@@ -54,11 +54,13 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
    */
   protected async *values(): AsyncGenerator<Json | undefined, void, undefined> {
     let last: Json | undefined;
+    let discarded = 0;
     for await (const event of this) {
       if (event.path !== "0" || !/^(partial|discard|discard_partial)$/.test(event.kind)) continue;
       const value = this.#partial.value;
-      if (value !== last) yield value;
-      last = value;
+      if (last !== undefined && this.#partial.discarded !== discarded) yield (last = undefined);
+      discarded = this.#partial.discarded;
+      if (value !== last) yield (last = value);
     }
   }
 
