@@ -35,6 +35,7 @@ pub mod operator;
 pub mod origin;
 pub mod os_error;
 pub mod outcome;
+pub mod partial;
 pub mod price;
 pub mod question;
 pub mod rebuild;

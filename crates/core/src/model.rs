@@ -176,6 +176,14 @@ pub enum Delta {
         /// Name of the tool.
         name: String,
     },
+    /// More of the arguments of a call. The engine takes a typed answer from them; they are not shown.
+    #[serde(skip)]
+    Arguments {
+        /// The number of the call among those that have begun to appear, from 0.
+        call: u32,
+        /// The new piece of their JSON.
+        text: String,
+    },
 }
 
 /// Receives deltas while a response is in progress.

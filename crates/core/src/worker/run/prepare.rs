@@ -233,6 +233,7 @@ pub(super) async fn prepare(
         worker: Arc::clone(worker),
         settings,
         native_output,
+        shown: None,
         can_read_on,
         terms,
         context: ContextLimit::of(worker, context),

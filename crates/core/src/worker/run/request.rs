@@ -17,6 +17,7 @@ use crate::{
         ModelResponse, ModelSettings, Part, Purpose, ToolSpec, Usage,
     },
     outcome::{Failure, FailureKind, Halt, Stop},
+    partial::{Change, Tracker},
     repetition::Repetition,
     send::BoxFuture,
     server_tool::ServerTool,
@@ -68,6 +69,8 @@ pub(super) struct Answered {
     pub(super) message: Arc<Message>,
     pub(super) finish: FinishReason,
     pub(super) usage: Usage,
+    /// The partial value that was shown while it arrived.
+    pub(super) shown: Option<Value>,
 }
 
 /// The reason why a request has no answer.
@@ -134,11 +137,15 @@ pub(super) async fn send(
             }
             reservation = Some(made);
         }
+        let shown = purpose == Purpose::Answer;
+        let contract = &prepared.setup.output;
+        let tracker = shown.then(|| Tracker::new(contract, prepared.setup.with_user)).flatten();
         let sink = Sink {
             engine: call.engine,
             path: call.path,
             turn,
-            shown: purpose == Purpose::Answer,
+            shown,
+            partial: tracker.map(Mutex::new),
             said: stoppable(call).then(Mutex::default),
             repetition: is_checked(prepared).then(|| Mutex::new(Repetition::new(is_typed(prepared)))),
             repeats: AtomicBool::new(false),
@@ -227,7 +234,16 @@ pub(super) async fn send(
                     }
                 }),
             })
-            .await?;
+            .await;
+        let shown = sink
+            .partial
+            .and_then(|partial| partial.into_inner().unwrap_or_else(PoisonError::into_inner).into_value());
+        // A failure discards the deltas, too, below.
+        let is_cut = !matches!(&stepped, Ok(stepped) if matches!(stepped.end, StepEnd::Done(_)));
+        if shown.is_some() && is_cut {
+            driver.emit(Event::DiscardPartial { path: call.path.clone(), turn });
+        }
+        let stepped = stepped?;
         let asked = asked.into_inner();
         if !asked {
             prepared.model.answered_before(sent);
@@ -241,7 +257,7 @@ pub(super) async fn send(
         }
         let error = match stepped.end {
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
-                return Ok(Answered { message, finish, usage });
+                return Ok(Answered { message, finish, usage, shown });
             }
             StepEnd::Done(RecordKind::ModelFailed { error, .. }) => error,
             StepEnd::Done(RecordKind::NotReserved { what }) => {
@@ -302,6 +318,8 @@ struct Sink<'a> {
     turn: u32,
     /// True if the pieces are shown. Those of a summary are not.
     shown: bool,
+    /// The partial value of a typed answer.
+    partial: Option<Mutex<Tracker>>,
     /// The text that has arrived, if the answer can be stopped.
     said: Option<Mutex<String>>,
     /// The detector of an answer that repeats itself, and its result.
@@ -376,8 +394,26 @@ impl DeltaSink for Sink<'_> {
         if let (Some(said), Delta::Text { text }) = (&self.said, &delta) {
             said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
         }
-        if self.shown && self.engine.host().driver.listens() {
-            self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
+        if !self.shown {
+            return;
+        }
+        if !self.engine.host().driver.listens() {
+            if let Some(partial) = &self.partial {
+                partial.lock().unwrap_or_else(PoisonError::into_inner).miss(&delta);
+            }
+            return;
+        }
+        let change = self.partial.as_ref().map_or(Change::None, |partial| {
+            partial.lock().unwrap_or_else(PoisonError::into_inner).take(&delta)
+        });
+        let (path, turn) = (self.path.clone(), self.turn);
+        if !matches!(delta, Delta::Arguments { .. }) {
+            self.engine.emit(Event::Delta { path: path.clone(), turn, delta });
+        }
+        match change {
+            Change::None => {}
+            Change::Grown(growth) => self.engine.emit(Event::Partial { path, turn, growth }),
+            Change::Withdrawn => self.engine.emit(Event::DiscardPartial { path, turn }),
         }
     }
 }
