@@ -54,6 +54,14 @@ pub enum Answers {
     Update,
 }
 
+/// The place and the form of the pages of a suite's runs.
+pub struct Pages {
+    /// The folder, which exists.
+    pub folder: PathBuf,
+    /// The web app's page of a run; see [`llm_do_records::page`].
+    pub template: Option<&'static str>,
+}
+
 /// Options for running a suite.
 pub struct Options<'a> {
     /// Makes the settings of a run, each time the same.
@@ -67,7 +75,7 @@ pub struct Options<'a> {
     /// The largest cost of all models. Each run may use the part that earlier runs have left.
     pub max_cost: Option<Usd>,
     /// A folder for the page of each run.
-    pub pages: Option<PathBuf>,
+    pub pages: Option<Pages>,
     /// Files and folders that no copy of the program contains, absolute and without links: the places where this
     /// command writes its reports.
     pub left_out: Vec<PathBuf>,
@@ -711,7 +719,7 @@ impl Attempt<'_> {
             self.missed.get_or_insert(missed);
         }
         let records = journal.records.clone();
-        if let Some(folder) = &self.options.pages {
+        if let Some(Pages { folder, template }) = &self.options.pages {
             let SuiteCase { file, case, .. } = self.repeat.case;
             let name = format!(
                 "{}.{}{}.{}{}.html",
@@ -725,7 +733,7 @@ impl Attempt<'_> {
                 if is_call { String::new() } else { format!(".judge-{}", self.runs) },
             );
             let path = folder.join(name);
-            let html = page(&WholeRun::of(&report.run, journal, false));
+            let html = page(&WholeRun::of(&report.run, journal, false), *template);
             write_named(&path, html.as_bytes()).map_err(|source| Stopped::Write { path, source })?;
         }
         self.runs += 1;

@@ -19,6 +19,7 @@ use llm_do::{
     },
     toolset_kinds, user_config,
 };
+use llm_do_migrate::Migration;
 use llm_do_records::Problem as Line;
 use llm_do_runs::{ReadError, ReopenError};
 use serde_json::{Value, json};
@@ -89,7 +90,7 @@ pub(crate) fn reading_host(
         confiner: Arc::default(),
         only_looks: true,
     };
-    let mut host = request.host(around, toolset_kinds(&home()), providers);
+    let mut host = request.host(around, toolset_kinds(&home()), providers, Arc::new(Migration));
     host.code = Some(code_reader(python.python()));
     host.limits = user.limits;
     Ok(host)

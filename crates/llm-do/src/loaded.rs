@@ -18,6 +18,7 @@ use llm_do_core::{
     schema::sha256, toolset::ToolsetRegistry, vfs::FileSystem, worker::WorkerDefinition,
 };
 use llm_do_mcp::Mcp;
+use llm_do_migrate::Migration;
 use llm_do_models::Providers;
 use llm_do_program::{
     Diagnostic, LoadOptions, Program, Source, Start, UserConfig, manifest::Provider, target::Request,
@@ -134,7 +135,7 @@ impl Located {
         };
         let providers = user.providers.iter().fold(providers, declare);
         let names = providers.names().into_iter().map(str::to_owned).collect();
-        let mut load_options = settings.request.host(&around, toolsets.clone(), names);
+        let mut load_options = settings.request.host(&around, toolsets.clone(), names, Arc::new(Migration));
         load_options.code = Some(code_reader(Arc::clone(&python)));
         load_options.limits = user.limits;
         let identity = PathBuf::from(target.source.identity().as_str());

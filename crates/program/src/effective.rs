@@ -481,8 +481,3 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
         );
     }
 }
-
-/// Returns true if an allowlist's item is a pattern rather than a name.
-pub(crate) fn is_glob(reference: &str) -> bool {
-    reference.contains(['*', '?', '['])
-}

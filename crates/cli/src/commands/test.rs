@@ -16,7 +16,8 @@ use llm_do::{
     read_regular, write_named,
 };
 use llm_do_cases::{
-    Answers, CaseReport, Cut, Ended, Missed, Options, RunReport, Stopped, Suite, SuiteError, SuiteReport,
+    Answers, CaseReport, Cut, Ended, Missed, Options, Pages, RunReport, Stopped, Suite, SuiteError,
+    SuiteReport,
     baseline::{Change, Comparison},
     junit::junit,
     kept::{KeptEnd, TestLog},
@@ -132,7 +133,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         models,
         repeat: args.repeat,
         max_cost,
-        pages: args.html.clone(),
+        pages: args.html.clone().map(|folder| Pages { folder, template: llm_do_serve::export_template() }),
         left_out,
         on_case: &tell,
         on_repeat: &|_, _| {},

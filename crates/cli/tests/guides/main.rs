@@ -45,8 +45,11 @@ pages! {
     coming_from_llm: "docs/guides/coming-from-llm.md";
     cursor: "docs/guides/cursor.md";
     editors: "docs/guides/editors.md";
+    emacs: "docs/guides/emacs.md";
     first_program: "docs/guides/first-program.md" ["key": 1];
+    helix: "docs/guides/helix.md" ["product": 2];
     installing: "docs/guides/installing.md" ["build": 7];
+    jetbrains: "docs/guides/jetbrains.md";
     language_server: "docs/guides/language-server.md";
     libraries: "docs/guides/libraries.md" ["network": 1];
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
@@ -55,7 +58,7 @@ pages! {
     mcp: "docs/guides/mcp.md" ["browser": 1, "network": 5, "product": 1];
     migrating: "docs/guides/migrating.md";
     models: "docs/guides/models.md";
-    neovim: "docs/guides/neovim.md";
+    neovim: "docs/guides/neovim.md" ["product": 1];
     openai_clients: "docs/guides/openai-clients.md";
     projects: "docs/guides/projects.md";
     python_client: "docs/guides/python-client.md";

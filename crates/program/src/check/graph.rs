@@ -4,11 +4,11 @@ use super::scope::Scope;
 use crate::{
     cases::CasesFile,
     diagnostics::{Diagnostic, codes},
-    effective::{Effective, is_glob},
+    effective::Effective,
     front_matter,
     loading::Workers,
     parallel::in_parallel,
-    resolve::PackageId,
+    resolve::{PackageId, is_glob},
     span::Span,
 };
 use llm_do_core::{function::FunctionSource, worker::ToolLevel};

@@ -6,7 +6,8 @@
 use super::{exposed::Exposed, scope::Scope};
 use crate::{
     diagnostics::{Diagnostic, codes},
-    effective::{Effective, is_glob},
+    effective::Effective,
+    resolve::is_glob,
     rules::{FileRule, GuessedTest},
     shape::rule_of,
     span::{SourceFile, Span},

@@ -9,7 +9,7 @@ use crate::{
     render::Output,
     whole_file,
 };
-use llm_do_records::{otlp, page, page_from};
+use llm_do_records::{otlp, page};
 use llm_do_runs::read_run;
 use std::path::Path;
 
@@ -28,13 +28,7 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
     let dir = find(&folders(target, project)?, run)?;
     let run = read_run(&dir).map_err(|error| Complaint::wrong(error.to_string()))?;
     match export.form.otel.as_deref() {
-        None => {
-            let page = match llm_do_serve::export_template() {
-                Some(template) => page_from(template, &run),
-                None => page(&run),
-            };
-            deliver(&page, export.to.as_deref(), output)
-        }
+        None => deliver(&page(&run, llm_do_serve::export_template()), export.to.as_deref(), output),
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
             let sent = collector::send(url, otlp(&run, export.content))?;
             output.note(&format!("sent to {sent}"));
