@@ -11,7 +11,7 @@ use crate::{
 use llm_do::{
     BudgetsOverTime, Environment, Problem, PythonFor, StoredKeys,
     confine::{self, Tier},
-    core::model::ModelName,
+    core::{authority::Place, model::ModelName, worker::Language},
     models::{KeySource, Providers},
     place_of,
     program::{LoadOptions, UserConfig, list_workers, target},
@@ -73,7 +73,7 @@ pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complain
         place_of(folder).map_err(|error| Complaint::wrong(format!("`{}`: {error}", folder.display())))?;
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let mut findings = confinement();
-    findings.push(python(&project, &environment));
+    findings.extend([Language::Python, Language::Script].map(|of| interpreter(of, &project, &environment)));
     findings.extend(program(folder));
     let config = user_config(&home()).map_err(|problem| problem.to_string());
     findings.extend(models(&environment, config.as_ref().ok()));
@@ -164,18 +164,24 @@ fn brings(layer: &str) -> Option<&'static str> {
     }
 }
 
-fn python(project: &llm_do::core::authority::Place, environment: &Environment) -> Finding {
-    let python =
-        PythonFor { project, home: &home(), environment, confiner: Arc::default(), only_looks: true }
-            .python();
+/// Checks the interpreter of tools in a language, as a run of the project would choose it.
+fn interpreter(language: Language, project: &Place, environment: &Environment) -> Finding {
+    let hosts = PythonFor { project, home: &home(), environment, confiner: Arc::default(), only_looks: true }
+        .python();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let found = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        runtime
-            .block_on(python.interpreter(llm_do::core::worker::Language::Python))
-            .map_err(|error| error.to_string())
-    });
-    let why = "for tools in Python";
-    Finding::new("python", why, found.map(|found| found.to_string()), install("python3"))
+    let found = runtime
+        .map_err(|error| error.to_string())
+        .and_then(|runtime| runtime.block_on(hosts.interpreter(language)).map_err(|error| error.to_string()));
+    let (what, why, command) = match language {
+        Language::Python => ("python", "for tools in Python", install("python3")),
+        // The packages of distributions are often too old.
+        Language::Script => (
+            "node",
+            "for tools in TypeScript and JavaScript",
+            "export LLM_DO_NODE=/path/to/node   # 22.18 or newer, from https://nodejs.org".to_owned(),
+        ),
+    };
+    Finding::new(what, why, found.map(|found| found.to_string()), command)
 }
 
 /// Checks that the project in that folder can be read, if there is one.

@@ -10,6 +10,7 @@ mod faces;
 mod files;
 mod full_disk;
 mod generated_client;
+mod language;
 mod lists;
 mod notify;
 mod observation;
