@@ -71,7 +71,7 @@ pub struct Amounts {
 pub enum Programs {
     /// All together.
     All,
-    /// Those in this folder, or the one in this file.
+    /// The programs in this folder, or the one in this file.
     Below(PathBuf),
     /// Each for itself.
     Each,
@@ -177,6 +177,7 @@ fn budget(name: &str, node: &Node, user: Option<&Path>, found: &mut Vec<Diagnost
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::span::Span;
 
     fn parse(text: &str) -> Result<TimeBudgets, Diagnostics> {
         TimeBudgets::parse("budgets.yaml", text, Some(Path::new("/home/ann")), |name| name == "Europe/Berlin")
@@ -212,7 +213,7 @@ mod tests {
             ("- a\n", 1),
         ] {
             let Diagnostics(found) = parse(text).expect_err(text);
-            let place = found[0].span.as_ref().and_then(|span| span.line_column());
+            let place = found[0].span.as_ref().and_then(Span::line_column);
             assert_eq!(place.map(|(line, _)| line), Some(line), "{text}: {found:?}");
         }
     }

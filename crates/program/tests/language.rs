@@ -1,4 +1,4 @@
-//! What an editor shows of the files of a program, with texts that are not saved.
+//! The language service, asked about files of a program with texts that are not saved.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
