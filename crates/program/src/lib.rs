@@ -5,6 +5,7 @@
 //! anything, use a network, or write files.
 
 mod authorities;
+pub mod budgets;
 pub mod cases;
 mod check;
 mod checker;

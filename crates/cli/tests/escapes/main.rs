@@ -20,6 +20,7 @@
 mod approval_scope;
 mod attempt;
 mod binary;
+mod budgets;
 mod chats;
 mod client_authority;
 mod client_tools;
@@ -141,6 +142,7 @@ groups! {
     loading: loading::group,
     weights: weights::group,
     skills: skills::group,
+    budgets: budgets::group,
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,

@@ -71,6 +71,7 @@ pages! {
     skills: "docs/guides/skills.md" ["network": 1];
     testing_workers: "docs/guides/testing-workers.md";
     triggers: "docs/guides/triggers.md";
+    tuning: "docs/guides/tuning.md";
     typescript_client: "docs/guides/typescript-client.md";
     typescript_tools: "docs/guides/typescript-tools.md" ["product": 1];
     untrusted_content: "docs/guides/untrusted-content.md";

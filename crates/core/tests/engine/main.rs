@@ -21,5 +21,6 @@ mod parallel;
 mod requests;
 mod server_tools;
 mod skills;
+mod spending;
 mod tools;
 mod world;
