@@ -159,16 +159,15 @@ impl BudgetsOverTime {
             return Ok(None);
         }
         let (book, calendar) = self.opened();
-        // A run protects the folder if it exists. A request reports what is wrong with it.
-        let _ = llm_do_sandbox::private_dir(&self.home.join(FOLDER));
         Ok(Some(Arc::new(RunSpending { book: Arc::clone(book), calendar: calendar.clone(), counted })))
     }
 
-    /// Returns the files that decide about the budgets and their use, which no run may touch.
+    /// Returns the places that decide about the budgets and their use, which no run may change. It is the whole home:
+    /// a process could move a folder that only holds protected files, and without a file there is no budget.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self.settings.budgets.is_empty() && self.opened.get().is_none() {
             true => Vec::new(),
-            false => [FILE, TOKENS, FOLDER].map(|name| self.home.join(name)).into(),
+            false => vec![self.home.clone()],
         }
     }
 

@@ -25,14 +25,14 @@ pub(crate) fn group() -> Group {
                 Model,
                 Authority,
                 "raising a budget, and resetting its use, with file tools",
-                "the files of the budgets are protected, wherever llm-do's home is",
+                "llm-do's home is protected, wherever it is",
                 by_tools,
             ),
             Attempt::new(
                 Process,
                 Launcher,
                 "the same from a command of the shell toolset",
-                "the files are read-only in the view of a process",
+                "A: llm-do's home is read-only in the view of a process; B: the mount is not given to it",
                 |world| {
                     by_command(world)?;
                     let other = World::new();
@@ -144,8 +144,10 @@ fn by_command(world: &World) -> Tried {
                    echo 'budgets: {}' > own/spending/book.json; echo x > ordinary.txt";
     let command = call("shell", json!({"command": format!("sh -c \"{command}\"")}));
     let report = attacker(world, "shell: {default: {approval_required: false}}", &[command])?;
-    must(world.project("ordinary.txt").exists(), format!("the control: {report:?}"))?;
-    must(world.project("own").exists(), format!("ESCAPE: the home is moved: {report:?}"))?;
+    // Tier B can't protect a part of a mount, and gives the process none of it.
+    let is_given = !world.has_no_namespaces();
+    must(world.project("ordinary.txt").exists() == is_given, format!("the control: {report:?}"))?;
+    must(!world.project("aside").exists(), format!("ESCAPE: the home is moved: {report:?}"))?;
     stands(world)
 }
 
