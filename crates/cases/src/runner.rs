@@ -609,6 +609,7 @@ impl Attempt<'_> {
             ..settings.request
         };
         settings.run.paths_below = Some(self.workspace.root().to_owned());
+        settings.run.budgets_of = Some(self.suite.lone.as_ref().unwrap_or(&self.suite.root).clone());
         if let Some(left) = self.left() {
             let own = settings.run.budget.max_cost_usd;
             settings.run.budget.max_cost_usd = Some(own.map_or(left, |own| own.min(left)));

@@ -29,7 +29,7 @@ pub(crate) use acp::AcpArgs;
 pub(crate) use ask::AskArgs;
 pub(crate) use chat::ChatArgs;
 pub(crate) use deferred::Deferred;
-pub(crate) use libraries::{LibArgs, LibCommand};
+pub(crate) use libraries::{LibArgs, LibCommand, LibExportArgs};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use map::MapArgs;
 pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
@@ -203,6 +203,15 @@ Examples:
     /// List the prices and the context windows of models
     #[command(subcommand)]
     Prices(PricesCommand),
+    /// Show the budgets over time, their use, and when they open again
+    #[command(after_help = "\
+Budgets of a day or a month stand in budgets.yaml in llm-do's home, those of tokens in serve.yaml:
+`llm-do docs budgets`.
+
+Examples:
+  llm-do budgets
+  llm-do budgets --json")]
+    Budgets,
     /// Read the guides and the reference, which are part of the program
     #[command(after_help = "\
 Examples:
@@ -234,7 +243,8 @@ Examples:
   llm-do schema lib > lib.schema.json
   llm-do schema cases > cases.schema.json
   llm-do schema events > events.schema.json
-  llm-do schema serve > serve.schema.json")]
+  llm-do schema serve > serve.schema.json
+  llm-do schema budgets > budgets.schema.json")]
     Schema {
         /// The described format
         what: SchemaOf,
@@ -286,6 +296,8 @@ pub(crate) enum SchemaOf {
     Events,
     /// The operator's settings of a server: serve.yaml
     Serve,
+    /// The operator's budgets over time: budgets.yaml
+    Budgets,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod acp;
 pub(crate) mod ask;
+pub(crate) mod budgets;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod complete;

@@ -1,9 +1,6 @@
 //! Settings for opening a program, and options of a single run.
 
-use crate::{
-    grant::{Grant, Grantor, RememberedGrants},
-    model_choice,
-};
+use crate::grant::{Grant, Grantor, RememberedGrants};
 use llm_do_core::{
     attachment::Attachment,
     client_tool::ClientTool,
@@ -16,10 +13,7 @@ use llm_do_core::{
 };
 use llm_do_mcp::ClientServers;
 use llm_do_models::Providers;
-use llm_do_program::{
-    Program,
-    target::{Request, Surroundings},
-};
+use llm_do_program::target::{Request, Surroundings};
 use llm_do_sandbox::confine::Confiner;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -103,6 +97,9 @@ pub struct RunOptions {
     pub grants: Vec<Grant>,
     /// The budget of the run.
     pub budget: Budget,
+    /// The program whose budgets over time count the run, if it is another than the one that is opened: the case of a test
+    /// runs a copy of its program.
+    pub budgets_of: Option<PathBuf>,
     /// True if the entry holds a conversation with the operator.
     pub chat: bool,
     /// True if somebody other than the operator writes the inputs, for example a client of a server: they are then
@@ -134,6 +131,7 @@ impl Default for RunOptions {
             rules: Vec::new(),
             grants: Vec::new(),
             budget: Budget::default(),
+            budgets_of: None,
             chat: false,
             untrusted_input: false,
             client: None,
@@ -169,18 +167,6 @@ impl Settings {
             fallback_model: None,
             run: RunOptions::default(),
         }
-    }
-
-    /// Adds the providers that another program declares, so that its models can be named here, too.
-    #[must_use]
-    pub fn with_providers_of(mut self, program: &Program) -> Self {
-        let declared = program.providers().clone();
-        let own = self.providers;
-        self.providers = Box::new(move |providers, confiner| {
-            let all = own(providers, confiner);
-            declared.iter().fold(all, |all, (name, provider)| model_choice::declare(all, name, provider))
-        });
-        self
     }
 }
 

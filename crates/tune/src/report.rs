@@ -38,9 +38,9 @@ impl Outcome {
 /// The cases of a split that pass, before and after a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// With the instructions as they are.
+    /// The cases that pass with the instructions as they are.
     pub before: Share,
-    /// With the changed instructions.
+    /// The cases that pass with the changed instructions.
     pub after: Share,
     /// The number of cases that pass more often.
     pub better: u64,

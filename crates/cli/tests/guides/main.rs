@@ -68,6 +68,7 @@ pages! {
     rust: "docs/guides/rust.md";
     serve: "docs/guides/serve.md";
     shell: "docs/guides/shell.md";
+    skills: "docs/guides/skills.md" ["network": 1];
     testing_workers: "docs/guides/testing-workers.md";
     triggers: "docs/guides/triggers.md";
     tuning: "docs/guides/tuning.md";
