@@ -11,7 +11,7 @@ pub const LEAST_CASES: usize = 10;
 pub const LEAST_TEST: usize = 6;
 
 /// A part of the cases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The proposer reads failures of these cases.
     Train,
@@ -22,6 +22,9 @@ pub enum Part {
 }
 
 impl Part {
+    /// All parts.
+    pub const ALL: [Self; 3] = [Self::Train, Self::Validation, Self::Test];
+
     /// Returns the part of a case: a hash of its name and input decides, so that other cases have no influence.
     pub fn of(name: &str, input: &Value) -> Self {
         let hash = sha256(canonical(&json!([name, input])).as_bytes());

@@ -44,7 +44,7 @@ pub struct Opened {
     worker: Arc<str>,
     file: InstructionsFile,
     /// The positions of the cases in the suite, by part.
-    parts: BTreeMap<&'static str, Vec<usize>>,
+    parts: BTreeMap<Part, Vec<usize>>,
     runs_dir: PathBuf,
     /// The log; absent if there are too few cases.
     log: Option<Log>,
@@ -81,10 +81,6 @@ struct Spent {
     of_cases: (Usd, u64),
 }
 
-const TRAIN: &str = "train";
-const VALIDATION: &str = "validation";
-const TEST: &str = "test";
-
 impl Opened {
     /// Opens the worker that the settings name, its cases, and the log of its tunings. `make` makes the same settings each
     /// time.
@@ -98,17 +94,11 @@ impl Opened {
         let file = InstructionsFile::of(&source, session.entry())?;
         let suite = Suite::open(make)?;
         let worker = Arc::clone(&session.entry().id);
-        let mut parts = BTreeMap::from([(TRAIN, Vec::new()), (VALIDATION, Vec::new()), (TEST, Vec::new())]);
-        let own = suite.cases.iter().enumerate().filter(|(_, case)| case.worker == worker);
-        for (at, case) in own {
-            let part = match Part::of(&case.case.name, &case.case.input) {
-                Part::Train => TRAIN,
-                Part::Validation => VALIDATION,
-                Part::Test => TEST,
-            };
-            parts.entry(part).or_default().push(at);
+        let mut parts: BTreeMap<Part, Vec<usize>> = BTreeMap::new();
+        for (at, case) in suite.cases.iter().enumerate().filter(|(_, case)| case.worker == worker) {
+            parts.entry(Part::of(&case.case.name, &case.case.input)).or_default().push(at);
         }
-        if parts.values().all(Vec::is_empty) {
+        if parts.is_empty() {
             return Err(Problem::NoCases { worker: worker.to_string(), root: suite.root().to_owned() });
         }
         let place = canonical(&json!([source.identity().as_str(), worker]));
@@ -131,22 +121,22 @@ impl Opened {
     /// Returns the numbers of cases.
     pub fn parts(&self) -> Parts {
         let count = |part| self.of(part).len();
-        Parts { train: count(TRAIN), validation: count(VALIDATION), test: count(TEST) }
+        Parts { train: count(Part::Train), validation: count(Part::Validation), test: count(Part::Test) }
     }
 
     /// Returns the largest number of runs of the worker in that many rounds, those of judges left out.
     pub fn most_runs(&self, rounds: u32) -> u64 {
         let repeats = |part| self.cases(part).map(|case| u64::from(case.repeat)).sum::<u64>();
-        let batch = self.cases(TRAIN).map(|case| u64::from(case.repeat)).max().unwrap_or_default() * 6;
-        let all = repeats(VALIDATION) * (u64::from(rounds) + 1) + batch * u64::from(rounds);
-        all + 2 * repeats(TEST) + u64::from(rounds)
+        let batch = self.cases(Part::Train).map(|case| u64::from(case.repeat)).max().unwrap_or_default() * 6;
+        let all = repeats(Part::Validation) * (u64::from(rounds) + 1) + batch * u64::from(rounds);
+        all + 2 * repeats(Part::Test) + u64::from(rounds)
     }
 
-    fn of(&self, part: &str) -> &[usize] {
-        self.parts.get(part).map(Vec::as_slice).unwrap_or_default()
+    fn of(&self, part: Part) -> &[usize] {
+        self.parts.get(&part).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn cases(&self, part: &str) -> impl Iterator<Item = &Arc<Case>> {
+    fn cases(&self, part: Part) -> impl Iterator<Item = &Arc<Case>> {
         self.of(part).iter().map(|at| &self.suite.cases[*at].case)
     }
 
@@ -211,7 +201,7 @@ impl<'a> Tuning<'a> {
     pub fn new(opened: &'a Opened, options: &'a Options<'a>) -> Result<Option<Self>, Problem> {
         let Some(log) = &opened.log else { return Ok(None) };
         let session = opened_with((options.settings)(), opened.file.texts("x"), &opened.worker)?;
-        let judges: BTreeSet<&str> = [TRAIN, VALIDATION, TEST]
+        let judges: BTreeSet<&str> = Part::ALL
             .into_iter()
             .flat_map(|part| opened.cases(part))
             .filter_map(|case| case.expect.judge.as_ref().map(|(judge, _)| judge.as_str()))
@@ -220,7 +210,7 @@ impl<'a> Tuning<'a> {
         for judge in judges {
             closures.push(session.worker(judge)?.closure_sha256());
         }
-        let cases = [TRAIN, VALIDATION, TEST].into_iter().flat_map(|part| opened.cases(part));
+        let cases = Part::ALL.into_iter().flat_map(|part| opened.cases(part));
         let memorised = Memorised::of(cases.map(|case| &**case), &opened.file.instructions());
         let mut editing = Editing::open(&(options.settings)())?;
         let errors = errors(&mut editing, BTreeMap::new()).into_iter().collect();
@@ -337,7 +327,7 @@ impl<'a> Tuning<'a> {
     /// Scores instructions on the test split.
     async fn test(&self, instructions: &str) -> Result<Vec<f64>, Problem> {
         let mut scores = Vec::new();
-        for at in self.opened.of(TEST) {
+        for at in self.opened.of(Part::Test) {
             scores.push(self.score(instructions, *at).await?);
         }
         Ok(scores)
@@ -452,7 +442,7 @@ impl<'a> Tuning<'a> {
     /// Returns the estimated cost of the test at the end.
     fn reserved(&self) -> Usd {
         let (cost, number) = self.spent.borrow().of_cases;
-        let repeats: u32 = self.opened.cases(TEST).map(|case| case.repeat).sum();
+        let repeats: u32 = self.opened.cases(Part::Test).map(|case| case.repeat).sum();
         let mean = cost.as_dollars() / number.max(1) as f64;
         // The runs of the test are not all like the mean: a fifth more.
         Usd::dollars(mean * f64::from(repeats) * 2.4).unwrap_or_default()
@@ -515,7 +505,7 @@ impl<'a> Tuning<'a> {
                 return Err(Problem::Model(failure.to_string()));
             }
             End::Failed(failure) if failure.kind == FailureKind::Limit && left.is_some() => {
-                proposal.cut = true
+                proposal.cut = true;
             }
             End::Failed(failure) => proposal.failure = Some(format!("the proposer failed: {failure}")),
             End::Suspended(_) => proposal.failure = Some("the proposer waits for an operator".into()),
@@ -537,11 +527,11 @@ impl Trials for Tuning<'_> {
     type Error = Problem;
 
     async fn train(&self, instructions: &Arc<str>, case: usize) -> Result<f64, Problem> {
-        self.score(instructions, self.opened.of(TRAIN)[case]).await
+        self.score(instructions, self.opened.of(Part::Train)[case]).await
     }
 
     async fn validation(&self, instructions: &Arc<str>, case: usize) -> Result<f64, Problem> {
-        self.score(instructions, self.opened.of(VALIDATION)[case]).await
+        self.score(instructions, self.opened.of(Part::Validation)[case]).await
     }
 
     async fn propose(
@@ -553,7 +543,7 @@ impl Trials for Tuning<'_> {
     ) -> Result<Proposed, Problem> {
         let mut calls = Vec::new();
         for case in failed {
-            let at = self.opened.of(TRAIN)[*case];
+            let at = self.opened.of(Part::Train)[*case];
             let case = &self.opened.suite.cases[at].case;
             for number in 1..=case.repeat.max(1) {
                 let trial = self.trial(instructions, at, number).await?;
@@ -599,7 +589,7 @@ impl Trials for Tuning<'_> {
             front: state.front(),
             first: sum(0),
             best: sum(state.best().unwrap_or_default()),
-            validation: self.opened.of(VALIDATION).len(),
+            validation: self.opened.of(Part::Validation).len(),
             usage: self.spent.borrow().usage,
         });
     }

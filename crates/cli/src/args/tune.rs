@@ -6,8 +6,8 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The worker's cases are split into train, validation and test by a hash of name and input. A proposer reads failures of train \
-cases and rewrites the instructions; validation cases choose among the rewrites; the test cases, which no model has seen, \
-decide if the result is a gain. The same command again continues after a kill and pays for nothing twice. Nothing is changed \
+cases and rewrites the instructions; validation cases choose among the rewrites; the test cases, which neither \
+of them uses, decide if the result is a gain. The same command again continues after a kill and pays for nothing twice. Nothing is changed \
 without --write.
 
 Exit codes: 0 the tuning has ended, with or without a gain; 1 a model or the disk failed; 2 error in the command line, a file or \

@@ -3,7 +3,7 @@
 mod shown;
 
 use crate::{
-    args::{Format, ModelFlags, ProgramFlags, RunArgs, TuneArgs},
+    args::{ApprovalMode, Format, ModelFlags, ProgramFlags, RunArgs, TuneArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     max_cost::MaxCost,
@@ -26,10 +26,12 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Exit {
 }
 
 fn tuned(args: &TuneArgs, output: &Output) -> Result<Exit, NotReady> {
-    if args.approval.operator.is_some() {
-        return Err(Complaint::wrong("--operator: a tuning asks nothing, so no program can answer")
-            .hint("--allow RULE lets calls run")
-            .into());
+    if args.approval.operator.is_some() || matches!(args.approval.mode, Some(ApprovalMode::Interactive)) {
+        return Err(Complaint::wrong(
+            "a tuning has no operator to ask: --operator and --approval interactive can't be used",
+        )
+        .hint("--allow RULE lets calls run")
+        .into());
     }
     if args.write && args.models.len() > 1 {
         return Err(Complaint::wrong(

@@ -234,7 +234,13 @@ fn a_cost_is_named_or_asked_for() {
     assert!(told.stderr.contains("--max-cost is required without a terminal"), "{told}");
     let two = ["--model", "script:other.yaml", "--max-cost", "unlimited", "--write"];
     assert_eq!(tune_brave(&scenario, &two).code, Some(2));
-    for wrong in [["--max-growth", "0.5"], ["--rounds", "0"], ["--max-cost", "much"], ["--proposer", "x"]] {
+    for wrong in [
+        ["--max-growth", "0.5"],
+        ["--rounds", "0"],
+        ["--max-cost", "much"],
+        ["--proposer", "x"],
+        ["--approval", "interactive"],
+    ] {
         assert_eq!(tune_brave(&scenario, &wrong).code, Some(2), "{wrong:?}");
     }
 }
