@@ -171,6 +171,9 @@ fn a_value_that_is_no_object_is_shown_without_its_wrapper() {
     for whole in ["{}", "{\"other\": [1]}", "{\"result\": {\"a\": 1}}"] {
         assert_eq!(by_characters(&list, whole).value, None, "{whole}");
     }
+    for broken in ["[1}", "[1, }", "{\"result\": [1}"] {
+        assert_eq!(by_characters(&list, broken).value, Some(json!([1])), "{broken}");
+    }
     let in_call = [call(FINAL_TOOL), arguments("{\"res"), arguments("ult\": [1,"), arguments(" 2]}")];
     let client = shown(&list, &in_call);
     assert_eq!(client.states, [json!([1]), json!([1, 2])]);
