@@ -305,6 +305,7 @@ fn the_events_of_a_long_answer_grow_as_its_text_does() {
 }
 
 /// The typed answers of the recorded examples.
+#[expect(clippy::disallowed_methods, reason = "the recorded examples are files")]
 fn recorded() -> Vec<(Value, String)> {
     let mut answers = Vec::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/recorded");
