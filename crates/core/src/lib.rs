@@ -49,6 +49,7 @@ pub mod send;
 pub mod server_tool;
 pub mod shared;
 pub mod source;
+pub mod spending;
 pub mod step_name;
 pub mod template;
 pub mod toolset;

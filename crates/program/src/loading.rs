@@ -72,7 +72,7 @@ impl Loading {
         }
         let manifest = match source.manifest {
             true if manifest::is_library(tree.as_ref()) => {
-                Manifest::load_library(tree.as_ref(), found).unwrap_or_default()
+                Manifest::load_library_partly(tree.as_ref(), found).unwrap_or_default()
             }
             true => Manifest::load(tree.as_ref(), found),
             false => Manifest::default(),

@@ -1,6 +1,7 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
 mod acknowledged;
+mod budgets;
 mod chats;
 mod client;
 mod costs;
@@ -9,6 +10,7 @@ mod faces;
 mod files;
 mod full_disk;
 mod generated_client;
+mod language;
 mod lists;
 mod notify;
 mod observation;

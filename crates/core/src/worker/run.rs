@@ -36,7 +36,7 @@ use crate::{
     },
     gate::Policy,
     journal::RecordKind,
-    ledger::reserve,
+    ledger::{Budgets, reserve},
     model::{FinishReason, Message, Purpose, Usage},
     origin::{Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
@@ -279,8 +279,10 @@ impl<'a> Talk<'a> {
         trail: &'a mut Trail,
         estimate: &'a mut Estimate,
     ) -> Self {
-        let counts =
-            prepared.frame.ledger().is_some() || prepared.context.is_some() || prepared.setup.with_user;
+        let counts = prepared.frame.ledger().is_some()
+            || call.engine.host().spending.is_some()
+            || prepared.context.is_some()
+            || prepared.setup.with_user;
         let fixed = if counts { prepared.fixed_tokens() } else { 0 };
         Self { prepared, call, usage, trail, fixed, estimate }
     }
@@ -452,5 +454,5 @@ async fn count(
     let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(()) };
     let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
     let driver = &*call.engine.host().driver;
-    reserve(account, driver, call.path, name, wanted).await.map(drop)
+    reserve(Budgets::of_run(account), driver, call.path, name, wanted).await.map(drop)
 }

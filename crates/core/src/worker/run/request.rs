@@ -1,6 +1,6 @@
 //! A request to a worker's model: its reservation, its retries, and its end.
 
-use super::prepared::Prepared;
+use super::{model_switch, prepared::Prepared};
 use crate::{
     account::Wanted,
     call_path::CallPath,
@@ -11,7 +11,7 @@ use crate::{
     event::Event,
     function::CompositeCall,
     journal::RecordKind,
-    ledger::reserve,
+    ledger::{Budgets, reserve},
     model::{
         Delta, DeltaSink, FinishReason, Message, MessageId, ModelError, ModelErrorKind, ModelRequest,
         ModelResponse, ModelSettings, Part, Purpose, ToolSpec, Usage,
@@ -113,7 +113,9 @@ pub(super) async fn send(
         let name = |step| StepName::of_request(purpose, of, step);
         let mut settings = request.settings.clone();
         let mut reservation = None;
-        if let Some(account) = prepared.frame.ledger() {
+        let account = prepared.frame.ledger();
+        let spending = model_switch::spending(prepared, call.engine.host());
+        if account.is_some() || spending.is_some() {
             let by_default =
                 prepared.model.default_output().into_iter().chain(prepared.terms.max_output).min();
             let output = settings.max_tokens.or(by_default).unwrap_or(UNSTATED);
@@ -124,10 +126,13 @@ pub(super) async fn send(
                 price: prepared.terms.price,
                 ..Wanted::default()
             };
+            let run = &*call.engine.host().run;
+            let budgets = Budgets { account, spending: spending.map(|spending| (spending, run)) };
             let made =
-                Box::pin(reserve(account, driver, call.path, name(RequestStep::Reserve), wanted)).await?;
+                Box::pin(reserve(budgets, driver, call.path, name(RequestStep::Reserve), wanted)).await?;
             // Limits of turns, calls and time leave an answer as long as it is without them.
-            if settings.max_tokens.is_some() || account.bounds_answers() {
+            let is_bounded = spending.is_some() || account.is_some_and(|account| account.bounds_answers());
+            if settings.max_tokens.is_some() || is_bounded {
                 settings.max_tokens = made.output_tokens();
             }
             reservation = Some(made);
@@ -177,6 +182,12 @@ pub(super) async fn send(
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
+                    if let (Some(reservation), Some(spending)) = (&reservation, spending)
+                        && let continues = prepared.model.continues(sent)
+                        && let Err(what) = reservation.renew(spending, prepared.terms.price, continues).await
+                    {
+                        return RecordKind::NotReserved { what: what.into() };
+                    }
                     let responding = prepared.model.respond(sent, &sink);
                     let responding = Box::pin(sink.unless_it_repeats(responding));
                     let responded = match sink.said {
@@ -249,6 +260,9 @@ pub(super) async fn send(
                 return Ok(Answered { message, finish, usage, shown });
             }
             StepEnd::Done(RecordKind::ModelFailed { error, .. }) => error,
+            StepEnd::Done(RecordKind::NotReserved { what }) => {
+                return Err(Stop::failed(FailureKind::Limit, &*what).into());
+            }
             StepEnd::Done(other) => {
                 return Err(Halt::unexpected(call.path, &name(RequestStep::Model), &other).into());
             }
