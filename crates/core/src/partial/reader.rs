@@ -233,6 +233,9 @@ impl Reader {
             return Err(Stop);
         }
         let nodes = self.begin(Kind::ARRAY)?;
+        if self.open.is_empty() {
+            self.wrapper = Wrapper::None;
+        }
         self.set(Value::Array(Vec::new()), grown);
         self.enter(Container::Array(0), nodes)?;
         self.state = State::FirstItem;

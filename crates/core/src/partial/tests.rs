@@ -171,6 +171,9 @@ fn a_value_that_is_no_object_is_shown_without_its_wrapper() {
     for whole in ["{}", "{\"other\": [1]}", "{\"result\": {\"a\": 1}}"] {
         assert_eq!(by_characters(&list, whole).value, None, "{whole}");
     }
+    for broken in ["[1}", "[1, }", "{\"result\": [1}"] {
+        assert_eq!(by_characters(&list, broken).value, Some(json!([1])), "{broken}");
+    }
     let in_call = [call(FINAL_TOOL), arguments("{\"res"), arguments("ult\": [1,"), arguments(" 2]}")];
     let client = shown(&list, &in_call);
     assert_eq!(client.states, [json!([1]), json!([1, 2])]);
@@ -302,6 +305,7 @@ fn the_events_of_a_long_answer_grow_as_its_text_does() {
 }
 
 /// The typed answers of the recorded examples.
+#[expect(clippy::disallowed_methods, reason = "the recorded examples are files")]
 fn recorded() -> Vec<(Value, String)> {
     let mut answers = Vec::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/recorded");
