@@ -85,8 +85,32 @@ pub struct Options<'a> {
     pub on_repeat: &'a dyn Fn(usize, &RunReport),
     /// True if recordings of cases that no longer exist are removed. All cases of each file are run then.
     pub prune: bool,
+    /// Texts in the place of files of the program, by path relative to its root.
+    pub texts: BTreeMap<String, String>,
+    /// A folder for the runs; without one, they are removed with the copies of their cases.
+    pub keep: Option<KeepRuns<'a>>,
     /// Ends the suite: interrupts the current run, and no other begins.
     pub canceller: Canceller,
+}
+
+/// A folder in which the runs of a suite stay.
+#[derive(Clone)]
+pub struct KeepRuns<'a> {
+    /// The folder of the journals.
+    pub dir: PathBuf,
+    /// Called with each run as soon as it has ended.
+    pub on_run: &'a dyn Fn(&KeptRun<'_>),
+}
+
+/// A run of a case, or of its judge, that stays in [`KeepRuns::dir`].
+#[derive(Debug)]
+pub struct KeptRun<'r> {
+    /// The ID of the run.
+    pub run: &'r str,
+    /// True for the run of the case itself, false for that of its judge.
+    pub is_call: bool,
+    /// The records, without the values of secrets.
+    pub records: &'r [Record],
 }
 
 /// The end of a suite.
@@ -585,6 +609,7 @@ impl Attempt<'_> {
             ..settings.request
         };
         settings.run.paths_below = Some(self.workspace.root().to_owned());
+        settings.run.budgets_of = Some(self.suite.lone.as_ref().unwrap_or(&self.suite.root).clone());
         if let Some(left) = self.left() {
             let own = settings.run.budget.max_cost_usd;
             settings.run.budget.max_cost_usd = Some(own.map_or(left, |own| own.min(left)));
@@ -621,7 +646,14 @@ impl Attempt<'_> {
         // Recorded, a server is only started for an operator who grants one for this test.
         let starts_servers = models.is_none() || options.grants.iter().any(is_for_server);
         let effects = if starts_servers { Effects::Allowed } else { Effects::WithoutServers };
-        let loaded = Located::find(settings)?.load(effects, &options)?;
+        let mut located = Located::find(settings)?;
+        if !self.options.texts.is_empty() {
+            located = located.edited(self.options.texts.clone(), worker);
+        }
+        if let Some(keep) = &self.options.keep {
+            located = located.recorded_in(keep.dir.clone());
+        }
+        let loaded = located.load(effects, &options)?;
         let session = loaded.grant(options, source)?.open()?;
         Ok(Ok(Opened { session, models, starts_servers }))
     }
@@ -688,7 +720,8 @@ impl Attempt<'_> {
             }
         };
         // The journal of a lone file lies in the user's folder.
-        let _removed = self.suite.lone.is_some().then(|| Removed(report.dir.clone()));
+        let is_removed = self.suite.lone.is_some() && self.options.keep.is_none();
+        let _removed = is_removed.then(|| Removed(report.dir.clone()));
         if self.options.canceller.is_cancelled() {
             return Err(Stopped::Interrupted);
         }
@@ -719,6 +752,9 @@ impl Attempt<'_> {
             self.missed.get_or_insert(missed);
         }
         let records = journal.records.clone();
+        if let Some(keep) = &self.options.keep {
+            (keep.on_run)(&KeptRun { run: &report.run, is_call, records: &records });
+        }
         if let Some(Pages { folder, template }) = &self.options.pages {
             let SuiteCase { file, case, .. } = self.repeat.case;
             let name = format!(

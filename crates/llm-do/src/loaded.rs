@@ -5,6 +5,7 @@ use crate::{
     kinds,
     located::Located,
     missing, model_choice,
+    over_time::BudgetsOverTime,
     problem::{NoKey, Problem},
     protected::Protected,
     python::{PythonFor, code_reader, prepare},
@@ -82,6 +83,7 @@ pub(crate) struct Machinery {
     pub(crate) declared: BTreeMap<String, Provider>,
     pub(crate) fallback_model: Option<ModelName>,
     pub(crate) user: UserConfig,
+    pub(crate) over_time: BudgetsOverTime,
     pub(crate) recorded: RecordedRuns,
     pub(crate) grantor: Arc<dyn Grantor>,
     pub(crate) redactor: Arc<Redactor>,
@@ -130,6 +132,7 @@ impl Located {
         apply(&options.grants, &confiner, &python)?;
 
         let user = user_config(&home)?;
+        let over_time = BudgetsOverTime::read(&home, around.home.as_deref())?;
         let declare = |providers, (name, declared): (&String, &Provider)| {
             model_choice::declare(providers, name, declared)
         };
@@ -177,6 +180,7 @@ impl Located {
             declared,
             fallback_model: settings.fallback_model,
             user,
+            over_time,
             recorded,
             grantor: settings.grantor,
             redactor: Arc::new(Redactor::for_environment(std::env::vars_os(), secrets)),

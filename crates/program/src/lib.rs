@@ -5,6 +5,7 @@
 //! anything, use a network, or write files.
 
 mod authorities;
+pub mod budgets;
 pub mod cases;
 mod check;
 mod checker;
@@ -51,6 +52,7 @@ pub mod shorthand;
 mod show;
 pub mod signature;
 pub mod signatures;
+pub mod skills;
 pub mod source;
 pub mod span;
 mod start;

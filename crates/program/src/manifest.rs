@@ -9,19 +9,24 @@ use crate::{
     manifest_names::{older_manifest, older_that_is_read, warn_of_left_over},
     rules::{FileRule, read_set, written},
     shape::{self, rule_of},
+    skills::{SKILL_FILE, SkillFile},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
-    yaml::{Data, Node},
+    yaml::{Data, Entry, Node},
 };
 use llm_do_core::{
     function::Risk,
     gate::{FileSet, Mode, Pattern, Policy, ReadSet, Set},
+    model::is_free_provider,
     worker::Delegation,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The file that makes a folder a library (`docs/guides/libraries.md`).
 pub const LIBRARY: &str = "lib.yaml";
+
+/// The version of a skill that states none.
+pub const UNVERSIONED: &str = "0";
 
 pub use crate::manifest_names::MANIFESTS;
 
@@ -88,6 +93,8 @@ pub struct Manifest {
     pub providers: BTreeMap<String, Provider>,
     /// `bindings`: values for the entry's parameters.
     pub bindings: Vec<(String, Node)>,
+    /// True if it stands for a skill, whose `SKILL.md` has its name, its version and its description.
+    pub(crate) is_skill: bool,
 }
 
 /// An entry of `models`, checked by shape.
@@ -175,6 +182,7 @@ impl Default for Manifest {
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
             bindings: Vec::new(),
+            is_skill: false,
         }
     }
 }
@@ -343,7 +351,7 @@ impl Manifest {
             }
         }
         for entry in node.get("providers").map(Node::entries).unwrap_or_default() {
-            if let Some(provider) = provider(&entry.key_span, &entry.value, found) {
+            if let Some(provider) = provider(entry, found) {
                 manifest.providers.insert(entry.key.clone(), provider);
             }
         }
@@ -372,6 +380,9 @@ impl Manifest {
         let manifest = match tree.kind(LIBRARY) {
             Ok(None) => {
                 let project = Self::load(tree, found);
+                if project.file.is_none() && matches!(tree.kind(SKILL_FILE), Ok(Some(Kind::File))) {
+                    return Self::of_skill(tree, found);
+                }
                 let Some(file) = &project.file else {
                     found.push(no_library("the folder is not a library: it has no `lib.yaml`"));
                     return None;
@@ -409,6 +420,26 @@ impl Manifest {
             }
         }
         Some(manifest)
+    }
+
+    /// Reads a skill as a library that has neither workers nor tools.
+    fn of_skill(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
+        let skill = SkillFile::read(tree, "", None, found)?;
+        let tools = ToolPlaces { roots: Vec::new(), modules: Vec::new(), ..ToolPlaces::default() };
+        Some(Self {
+            file: Some(skill.file),
+            name: Some(skill.name),
+            version: Some(skill.version.unwrap_or_else(|| UNVERSIONED.to_owned())),
+            description: Some(skill.description),
+            tools,
+            is_skill: true,
+            ..Self::default()
+        })
+    }
+
+    /// Returns true if it stands for a skill.
+    pub fn is_skill(&self) -> bool {
+        self.is_skill
     }
 
     fn read_library(file: &Arc<SourceFile>, whole: &Node, found: &mut Vec<Diagnostic>) -> Self {
@@ -671,7 +702,14 @@ pub fn pattern(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<P
 }
 
 /// Reads an entry of `providers`.
-pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+pub(crate) fn provider(entry: &Entry, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+    let (span, node) = (&entry.key_span, &entry.value);
+    if is_free_provider(&entry.key) {
+        let message =
+            format!("`{}` is the name of models without an endpoint, which cost nothing", entry.key);
+        found.push(Diagnostic::error(codes::BAD_VALUE, message).at(span).help("choose another name"));
+        return None;
+    }
     let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
     let base_url = text("base_url")?;
     if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {

@@ -9,7 +9,7 @@ use crate::{
     visible,
 };
 use llm_do::{
-    Environment, PythonFor, StoredKeys,
+    BudgetsOverTime, Environment, Problem, PythonFor, StoredKeys,
     confine::{self, Tier},
     core::{authority::Place, model::ModelName, worker::Language},
     models::{KeySource, Providers},
@@ -79,6 +79,7 @@ pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complain
     findings.extend(models(&environment, config.as_ref().ok()));
     findings.push(own_folder(&home()));
     findings.extend(own_config(config));
+    findings.extend(own_budgets(&home()));
     findings.extend(programs(&environment));
     if output.format == Format::Text {
         findings.iter().for_each(|finding| show(finding, output));
@@ -273,6 +274,22 @@ fn own_config(read: Result<UserConfig, String>) -> Option<Finding> {
     let path = path.display().to_string();
     let command = format!("$EDITOR {}", quoted(&path));
     Some(Finding::new("config", "for your own models, limits and rules", read.map(|_| path), command))
+}
+
+/// Checks the user's budgets over time, if there are any.
+fn own_budgets(home: &Path) -> Option<Finding> {
+    let path = home.join("budgets.yaml");
+    let read = BudgetsOverTime::read(home, std::env::home_dir().as_deref());
+    let read = read.map_err(|problem| match &problem {
+        Problem::Program(found) => found.to_string(),
+        _ => problem.to_string(),
+    });
+    if read.is_ok() && !path.exists() {
+        return None;
+    }
+    let path = path.display().to_string();
+    let command = format!("$EDITOR {}", quoted(&path));
+    Some(Finding::new("budgets", "for your budgets of a day or a month", read.map(|_| path), command))
 }
 
 /// Checks the programs that some features start. They are searched on the `PATH`, as the features do.

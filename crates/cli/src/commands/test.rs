@@ -24,6 +24,7 @@ use llm_do_cases::{
     summary::{markdown, probability, sentence},
 };
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs::{self, OpenOptions},
     path::{Path, PathBuf},
@@ -138,6 +139,8 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         on_case: &tell,
         on_repeat: &|_, _| {},
         prune: args.cases.is_empty() && args.shard.is_none() && args.repeat.is_none(),
+        texts: BTreeMap::new(),
+        keep: None,
         canceller: canceller.clone(),
     };
     // The results of a project's cases are kept beside its runs, for the pages of the service.

@@ -20,6 +20,7 @@
 mod approval_scope;
 mod attempt;
 mod binary;
+mod budgets;
 mod chats;
 mod client_authority;
 mod client_tools;
@@ -61,6 +62,7 @@ mod request_keys;
 mod rule_arguments;
 mod server_contents;
 mod service;
+mod skills;
 mod table;
 mod tables;
 mod templates;
@@ -139,6 +141,8 @@ groups! {
     terminal: terminal::group,
     loading: loading::group,
     weights: weights::group,
+    skills: skills::group,
+    budgets: budgets::group,
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,

@@ -68,8 +68,10 @@ pages! {
     rust: "docs/guides/rust.md";
     serve: "docs/guides/serve.md";
     shell: "docs/guides/shell.md";
+    skills: "docs/guides/skills.md" ["network": 1];
     testing_workers: "docs/guides/testing-workers.md";
     triggers: "docs/guides/triggers.md";
+    tuning: "docs/guides/tuning.md";
     typescript_client: "docs/guides/typescript-client.md";
     typescript_tools: "docs/guides/typescript-tools.md" ["product": 1];
     untrusted_content: "docs/guides/untrusted-content.md";

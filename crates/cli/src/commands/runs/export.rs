@@ -5,7 +5,7 @@ use crate::{
     args::ExportArgs,
     commands::cases,
     exit::{Complaint, Exit},
-    past_runs::{find, folders},
+    past_runs::folder,
     render::Output,
     whole_file,
 };
@@ -25,7 +25,7 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
             return Err(Complaint::wrong("one run is exported at a time").hint("several can be with --cases"));
         }
     };
-    let dir = find(&folders(target, project)?, run)?;
+    let dir = folder(run, target, project)?;
     let run = read_run(&dir).map_err(|error| Complaint::wrong(error.to_string()))?;
     match export.form.otel.as_deref() {
         None => deliver(&page(&run, llm_do_serve::export_template()), export.to.as_deref(), output),
