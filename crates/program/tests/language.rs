@@ -35,6 +35,9 @@ fn edited(files: &[(&str, &str)], path: &str, marked: &str) -> Edited {
     Edited { checker, path: path.to_owned(), text, offset }
 }
 
+/// The changed texts, as `file: line`, and the moved files.
+type Changes = (Vec<String>, Vec<(String, String)>);
+
 impl Edited {
     fn labels(&self) -> Vec<String> {
         let symbols = self.checker.symbols();
@@ -54,8 +57,7 @@ impl Edited {
         language::definition(&symbols, &named).into_iter().map(shown).collect()
     }
 
-    /// The changed texts, as `file: line`, and the moved files.
-    fn renamed(&self, new: &str) -> Result<(Vec<String>, Vec<(String, String)>), String> {
+    fn renamed(&self, new: &str) -> Result<Changes, String> {
         let symbols = self.checker.symbols().unwrap();
         let (_, named) = language::named(&symbols, &self.path, &self.text, self.offset).unwrap();
         let Renamed { edits, files } = language::rename(&symbols, &named, new)?;
