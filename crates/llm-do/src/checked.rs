@@ -7,13 +7,16 @@ use crate::{
     python::{PythonFor, code_reader},
     settings::Settings,
 };
+use llm_do_core::worker::{CodeEntry, CodeModule, CodePackage, ToolLevel};
 use llm_do_migrate::Migration;
 use llm_do_models::Providers;
 use llm_do_program::{
     Checker, Diagnostic,
+    code::{CodeProblem, CodeReader, ModuleTools},
     language::Symbols,
     target::{self, Target},
 };
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fs,
@@ -21,6 +24,9 @@ use std::{
     sync::Arc,
     time::SystemTime,
 };
+
+/// Hears what code is inspected next: `the tools of the project`. An inspection may start an interpreter and take seconds.
+pub type Announce = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A program in an editor, with texts that are not saved yet.
 pub struct Editing {
@@ -39,7 +45,15 @@ impl Editing {
     /// # Errors
     /// The user's configuration is wrong.
     pub fn open(settings: &Settings) -> Result<Self, Problem> {
-        Self::with(settings, true)
+        Self::with(settings, true, None)
+    }
+
+    /// Opens the program like [`Editing::open`], and announces each inspection of its code before it begins.
+    ///
+    /// # Errors
+    /// The errors of [`Editing::open`].
+    pub fn open_announcing(settings: &Settings, announce: Announce) -> Result<Self, Problem> {
+        Self::with(settings, true, Some(announce))
     }
 
     /// Opens a program whose code is not read: no process is started.
@@ -47,10 +61,10 @@ impl Editing {
     /// # Errors
     /// The errors of [`Editing::open`].
     pub fn without_code(settings: &Settings) -> Result<Self, Problem> {
-        Self::with(settings, false)
+        Self::with(settings, false, None)
     }
 
-    fn with(settings: &Settings, reads_code: bool) -> Result<Self, Problem> {
+    fn with(settings: &Settings, reads_code: bool, announce: Option<Announce>) -> Result<Self, Problem> {
         let Settings { request, around, environment, home, toolsets, .. } = settings;
         let config = home.join("config.yaml");
         let config = (config.clone(), changed_at(&config));
@@ -72,7 +86,13 @@ impl Editing {
         };
         let mut host =
             request.host(around, kinds::reading(toolsets.clone(), home), providers, Arc::new(Migration));
-        host.code = reads_code.then(|| code_reader(python.python()));
+        host.code = reads_code.then(|| {
+            let reader = code_reader(python.python());
+            match announce {
+                Some(announce) => Arc::new(Announced { reader, announce }) as Arc<dyn CodeReader>,
+                None => reader,
+            }
+        });
         host.limits = user.limits;
         Ok(Self { warnings, checker: Some(Checker::new(source, host)), config })
     }
@@ -117,6 +137,28 @@ impl Editing {
     /// Returns the symbols of the program as of the last findings, or `None` if there is no program.
     pub fn symbols(&self) -> Option<Symbols<'_>> {
         self.checker.as_ref()?.symbols()
+    }
+}
+
+/// A reader of code that announces its inspections.
+struct Announced {
+    reader: Arc<dyn CodeReader>,
+    announce: Announce,
+}
+
+impl CodeReader for Announced {
+    fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools> {
+        (self.announce)(&format!("the tools of {}", level.name));
+        self.reader.tools(level)
+    }
+
+    fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
+        (self.announce)(&format!("the schema `{class}`"));
+        self.reader.schema(package, module, class)
+    }
+
+    fn sha256(&self, levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
+        self.reader.sha256(levels, entry)
     }
 }
 

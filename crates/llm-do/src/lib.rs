@@ -332,7 +332,7 @@ pub mod driver {
 pub mod host {
     pub use crate::attachments::file_places;
     pub use crate::cases::{BadCases, Cases};
-    pub use crate::checked::Editing;
+    pub use crate::checked::{Announce, Editing};
     pub use crate::client::NotReadable;
     pub use crate::grant::{
         BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,

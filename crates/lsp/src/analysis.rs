@@ -7,6 +7,7 @@ use crate::{
     findings::{self, Pages},
     places::path_of,
     programs::Programs,
+    progress::Progress,
 };
 use crossbeam_channel::{Receiver, Sender};
 use llm_do::host::program::Diagnostic;
@@ -96,13 +97,17 @@ struct Analysis {
     dirty: BTreeSet<PathBuf>,
     /// The findings that the client shows, by program and URI.
     published: BTreeMap<PathBuf, BTreeMap<String, Value>>,
-    tokens: u32,
+    /// The number of requests to refresh findings.
+    refreshed: u32,
+    progress: Arc<Progress>,
 }
 
 /// Does the work until the channel closes.
 pub(crate) fn run(jobs: &Receiver<Job>, host: Arc<dyn Host>, client: Client, out: Outbox) {
     let home = host.settings(&PathBuf::from("/")).ok().map(|settings| settings.home);
-    let programs = Programs::new(host, &client);
+    let progress = Arc::new(Progress::new(out.clone(), client.shows_progress));
+    let announcing = Arc::clone(&progress);
+    let programs = Programs::new(host, &client, Arc::new(move |what: &str| announcing.inspects(what)));
     let mut analysis = Analysis {
         client,
         out,
@@ -113,7 +118,8 @@ pub(crate) fn run(jobs: &Receiver<Job>, host: Arc<dyn Host>, client: Client, out
         roots: BTreeSet::new(),
         dirty: BTreeSet::new(),
         published: BTreeMap::new(),
-        tokens: 0,
+        refreshed: 0,
+        progress,
     };
     while let Ok(first) = jobs.recv() {
         let mut asked = Vec::new();
@@ -125,10 +131,12 @@ pub(crate) fn run(jobs: &Receiver<Job>, host: Arc<dyn Host>, client: Client, out
         }
         for ask in asked {
             analysis.answer(ask);
+            analysis.progress.end();
         }
         while jobs.is_empty() {
             let Some(key) = analysis.dirty.pop_first() else { break };
             analysis.publish(key);
+            analysis.progress.end();
         }
     }
 }
@@ -238,7 +246,9 @@ impl Analysis {
             self.send_findings(&key, BTreeMap::new());
             return;
         }
-        let token = (self.client.shows_progress && !self.programs.is_known(&key)).then(|| self.begin(&key));
+        if !self.programs.is_known(&key) {
+            self.progress.checks(&key);
+        }
         let Self { client, programs, documents, folders, pages, roots, .. } = self;
         let checked = catch_unwind(AssertUnwindSafe(|| {
             let program = programs.check(&key, documents);
@@ -275,9 +285,6 @@ impl Analysis {
             }
         };
         self.send_findings(&key, all);
-        if let Some(token) = token {
-            self.out.notify("$/progress", json!({"token": token, "value": {"kind": "end"}}));
-        }
     }
 
     fn send_findings(&mut self, key: &PathBuf, all: BTreeMap<String, Vec<Value>>) {
@@ -319,22 +326,12 @@ impl Analysis {
             self.published.insert(key.clone(), now);
         }
         if changed && self.client.pulls && self.client.refreshes_findings {
-            self.tokens += 1;
+            self.refreshed += 1;
             self.out.request(
-                &format!("refresh-{}", self.tokens),
+                &format!("refresh-{}", self.refreshed),
                 "workspace/diagnostic/refresh",
                 Value::Null,
             );
         }
-    }
-
-    fn begin(&mut self, key: &std::path::Path) -> String {
-        self.tokens += 1;
-        let token = format!("llm-do-{}", self.tokens);
-        self.out.request(&token, "window/workDoneProgress/create", json!({"token": token}));
-        let name = key.file_name().unwrap_or_default().to_string_lossy();
-        let value = json!({"kind": "begin", "title": format!("Checking {name}"), "cancellable": false});
-        self.out.notify("$/progress", json!({"token": token, "value": value}));
-        token
     }
 }

@@ -12,6 +12,7 @@ mod documents;
 mod findings;
 mod places;
 mod programs;
+mod progress;
 mod server;
 mod syntax;
 

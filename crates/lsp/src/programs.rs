@@ -4,7 +4,7 @@ use crate::{Client, Host, documents::Documents};
 use llm_do::{
     Settings,
     host::{
-        Editing,
+        Announce, Editing,
         program::{
             Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS,
             source::LARGEST_DEFINITION,
@@ -42,14 +42,16 @@ pub(crate) struct Program {
 /// All programs that were looked at.
 pub(crate) struct Programs {
     host: Arc<dyn Host>,
+    /// Hears what code is inspected.
+    announce: Announce,
     pub(crate) trusted: bool,
     watches: bool,
     all: BTreeMap<PathBuf, Program>,
 }
 
 impl Programs {
-    pub(crate) fn new(host: Arc<dyn Host>, client: &Client) -> Self {
-        Self { host, trusted: client.trusted, watches: client.watches_files, all: BTreeMap::new() }
+    pub(crate) fn new(host: Arc<dyn Host>, client: &Client, announce: Announce) -> Self {
+        Self { host, announce, trusted: client.trusted, watches: client.watches_files, all: BTreeMap::new() }
     }
 
     /// Returns the key of the program that a file belongs to: the nearest folder above it with a manifest, else with a
@@ -150,7 +152,10 @@ impl Programs {
 
     fn open(&self, key: &Path) -> Result<Editing, String> {
         let settings = self.settings(key)?;
-        let opened = if self.trusted { Editing::open(&settings) } else { Editing::without_code(&settings) };
+        let opened = match self.trusted {
+            true => Editing::open_announcing(&settings, Arc::clone(&self.announce)),
+            false => Editing::without_code(&settings),
+        };
         opened.map_err(|problem| problem.to_string())
     }
 

@@ -250,8 +250,15 @@ class Session(Case):
         server.tell("llm-do/didChangeTrust", {"trusted": True})
         server.until(lambda: of_code(server))
         server.end()
-        trusted = self.server(trusted=True)
+        shows = {"window": {"workDoneProgress": True}}
+        trusted = self.server(trusted=True, capabilities=shows)
         trusted.until(lambda: of_code(trusted))
+        told = [one["params"] for one in trusted.said if one["method"] == "$/progress"]
+        kinds = [one["value"]["kind"] for one in told if one["token"] == told[0]["token"]]
+        self.assertEqual(kinds[0], "begin")
+        messages = [one["value"].get("message", "") for one in told]
+        self.assertTrue([one for one in messages if one.startswith("inspecting the tools of")], told)
+        trusted.until(lambda: [one for one in trusted.said if (one.get("params") or {}).get("value") == {"kind": "end"}])
         trusted.end()
 
 

@@ -1,8 +1,10 @@
-//! The language service, asked about files of a program with texts that are not saved.
+//! Completion, definitions and renaming in the files of a program, with texts that are not saved.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+mod stand_in;
+
+use llm_do_core::authority::Place;
 use llm_do_program::{
     Checker, LoadOptions, Source, Start,
     language::{self, Renamed, Target},
@@ -22,7 +24,7 @@ fn edited(files: &[(&str, &str)], path: &str, marked: &str) -> Edited {
     let tree = Arc::new(MemoryTree::new(Place::new("/p"), files.iter().copied()));
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
     let host = LoadOptions {
-        toolsets: ToolsetRegistry::built_in(),
+        toolsets: stand_in::registry(),
         providers: vec!["openai".into()],
         ..LoadOptions::default()
     };
@@ -32,6 +34,9 @@ fn edited(files: &[(&str, &str)], path: &str, marked: &str) -> Edited {
     checker.check(BTreeMap::from([(path.to_owned(), text.clone())]));
     Edited { checker, path: path.to_owned(), text, offset }
 }
+
+/// The changed texts, as `file: line`, and the moved files.
+type Changes = (Vec<String>, Vec<(String, String)>);
 
 impl Edited {
     fn labels(&self) -> Vec<String> {
@@ -52,8 +57,7 @@ impl Edited {
         language::definition(&symbols, &named).into_iter().map(shown).collect()
     }
 
-    /// The changed texts, as `file: line`, and the moved files.
-    fn renamed(&self, new: &str) -> Result<(Vec<String>, Vec<(String, String)>), String> {
+    fn renamed(&self, new: &str) -> Result<Changes, String> {
         let symbols = self.checker.symbols().unwrap();
         let (_, named) = language::named(&symbols, &self.path, &self.text, self.offset).unwrap();
         let Renamed { edits, files } = language::rename(&symbols, &named, new)?;
@@ -76,7 +80,7 @@ const FILES: [(&str, &str); 10] = [
         "workers/main.worker",
         "---\nallow_workers: [other]\nschema_in_ref: in.json\n---\n{% include \"parts/head.j2\" %} {{ file('notes.txt') }}\n",
     ),
-    ("workers/other.worker", "---\nschema_out_ref: \"../schemas/in.json\"\n---\n{% extends 'base.j2' %}\n"),
+    ("workers/other.worker", "---\nschema_out_ref: \"./in.json\"\n---\n{% extends 'base.j2' %}\n"),
     ("templates/parts/head.j2", "{% import \"parts/macros.j2\" as m %}Hi.\n"),
     ("templates/parts/macros.j2", "{% macro x() %}{% endmacro %}"),
     ("templates/base.j2", "{% include 'parts/head.j2' %}"),
@@ -132,7 +136,7 @@ fn a_schema_is_renamed_in_workers_and_in_other_schemas() {
         [
             "schemas/common/part.json: {\"$defs\": {\"a\": {\"type\": \"string\"}, \"b\": {\"$ref\": \"../order.json\"}}}",
             "workers/main.worker: schema_in_ref: order.json",
-            "workers/other.worker: schema_out_ref: \"../schemas/order.json\"",
+            "workers/other.worker: schema_out_ref: \"./order.json\"",
         ]
     );
     assert_eq!(files, [("schemas/in.json".to_owned(), "schemas/order.json".to_owned())]);
@@ -151,14 +155,14 @@ fn files_of_mounts_are_completed_as_the_worker_sees_them() {
         ("secret.txt", ""),
     ];
     let labels = |pattern: &str| {
-        let sandbox = "sandbox: {paths: {inbox: {root: ./data/in, mode: ro, suffixes: [.txt]}, out/final: {root: ./out, mode: rw}}}";
+        let sandbox = "sandbox: {paths: {inbox: {root: ./data/in, mode: ro, suffixes: [.txt]}, out: {root: ./out, mode: rw}}}";
         let marked = format!("---\n{sandbox}\ntool_rules:\n  {pattern}\n---\nHi.\n");
         edited(&files, "workers/main.worker", &marked).labels()
     };
     assert_eq!(labels("read_file(¦"), ["inbox/", "out/"]);
     assert_eq!(labels("read_file(inbox/¦"), ["inbox/deep/", "inbox/mail.txt"]);
     assert_eq!(labels("read_file(inbox/deep/¦"), ["inbox/deep/a.txt"]);
-    assert_eq!(labels("write_file(out/¦"), ["out/final/"]);
+    assert_eq!(labels("write_file(./¦"), ["./inbox/", "./out/"]);
     assert_eq!(labels("read_file(data/¦"), [""; 0], "the worker does not see the folder under this name");
     let alone = edited(&files, "workers/main.worker", "---\ntool_rules:\n  read_file(data/in/¦\n---\nHi.\n");
     assert!(alone.labels().contains(&"data/in/mail.pdf".to_owned()), "{:?}", alone.labels());

@@ -342,25 +342,25 @@ impl Context<'_> {
             kind: CandidateKind::File,
             about: String::new(),
         };
-        let below = |path: &str, of: &str| match of {
-            "" => Some(path.to_owned()),
-            of => path.strip_prefix(of)?.strip_prefix('/').map(str::to_owned),
-        };
-        let plain = folder.trim_start_matches("./").trim_start_matches('/');
+        let parts = folder.split('/').filter(|part| !matches!(*part, "" | "."));
+        let plain = parts.collect::<Vec<_>>().join("/");
         let mut found: Vec<Candidate> = Vec::new();
         for mount in &worker.definition().sandbox.narrowing.mounts {
             let at = mount.at.as_str().trim_start_matches('/');
-            // The mount itself, or a folder on the way to it.
-            if let Some(rest) = below(at, plain).filter(|rest| !rest.is_empty()) {
-                let name = rest.split('/').next().unwrap_or_default();
-                let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-                let is_file = rest == name && symbols.kind_of(&mount.place) == Some(Kind::File);
+            if plain.is_empty() && !at.is_empty() {
+                let path = if folder.is_empty() { at.to_owned() } else { format!("{folder}/{at}") };
+                let is_file = symbols.kind_of(&mount.place) == Some(Kind::File);
                 found.push(one(if is_file { path } else { format!("{path}/") }));
                 continue;
             }
-            let inside = if plain == at { Some(String::new()) } else { below(plain, at) };
-            let (Some(inside), Some(place)) = (inside, mount.place.rest(symbols.root())) else { continue };
-            let shown = if inside.is_empty() { place.to_owned() } else { join(place, &inside) };
+            let inside = match plain.strip_prefix(at) {
+                Some(rest) if at.is_empty() || rest.is_empty() || rest.starts_with('/') => {
+                    rest.trim_start_matches('/')
+                }
+                _ => continue,
+            };
+            let Some(place) = mount.place.rest(symbols.root()) else { continue };
+            let shown = if inside.is_empty() { place.to_owned() } else { join(place, inside) };
             for (name, kind) in symbols.tree().list(&shown).unwrap_or_default().into_iter().take(MOST_FILES) {
                 let fits = kind == Kind::Folder || mount.suffixes.is_empty() || {
                     let name = name.to_lowercase();

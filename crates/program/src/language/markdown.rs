@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn parts_have_their_kinds_and_inner_ones_count() {
-        let text = "---\nx: *y*\n---\n# A *b* c\n\n- one **two _three_**\n  2. `four` [five](six)\n\n```py\n*no*\n```\n😀 *é*";
+        let text = "---\nx: *y*\n---\n# A *b* c\n\n- one **two _three_**\n  1. `four` [five](six)\n\n```py\n*no*\n```\n😀 *é*";
         let begin = text.rfind("---\n").unwrap() + 4;
         let found: Vec<(TokenKind, &str)> = tokens(text, begin..text.len())
             .into_iter()
@@ -87,7 +87,7 @@ mod tests {
                 (TokenKind::Strong, "**two"),
                 (TokenKind::Emphasis, "_three_"),
                 (TokenKind::Strong, "**"),
-                (TokenKind::ListMarker, "2."),
+                (TokenKind::ListMarker, "1."),
                 (TokenKind::Code, "`four`"),
                 (TokenKind::Link, "[five](six)"),
                 (TokenKind::Code, "```py\n*no*\n```"),
