@@ -50,6 +50,7 @@ mod probe;
 mod process_files;
 mod process_limits;
 mod processes;
+mod programs;
 mod project_code;
 mod python_environments;
 mod races;
@@ -129,6 +130,7 @@ groups! {
     node_hosts: node_hosts::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
+    programs: programs::group,
     injected_words: injected_words::group,
     named_words: named_words::group,
     tables: tables::group,

@@ -62,6 +62,7 @@ mod newcomer;
 mod operator_channel;
 mod origins;
 mod prices;
+mod programs;
 mod python;
 mod python_client;
 mod real_input;

@@ -201,6 +201,7 @@ impl Project {
             tool: exposed,
             meta: meta.clone(),
             takes: Takes::Arguments,
+            work: OWN_WORK,
         };
         let authority = Authority::new(
             Bounds::new(Vec::new(), Network::Off),

@@ -121,6 +121,7 @@ fn is_about_approval(record: &Record) -> bool {
         RecordKind::LinksFollowed { elsewhere: true, .. }
             | RecordKind::Rechecked { changed: Some(_) }
             | RecordKind::RuleStated { .. }
+            | RecordKind::Checked { .. }
             | RecordKind::Verdict { .. }
             | RecordKind::Asked(_)
             | RecordKind::Answered(_)
@@ -151,6 +152,14 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
             RecordKind::RuleStated { rule, reason } => {
                 m.text(&format!("the tool's author says {rule}"));
                 because(m, reason.as_deref());
+            }
+            RecordKind::Checked { bounds, failure, .. } => {
+                if let Some(failure) = failure {
+                    m.worded("p", "bad", &failure.message);
+                }
+                if let Some(bounds) = bounds {
+                    m.text(&format!("checked: {bounds}"));
+                }
             }
             RecordKind::Verdict { rule, by, reason } => {
                 m.ours(match rule {
@@ -187,6 +196,9 @@ fn asked(m: &mut Markup, question: &Question) {
             m.worded("span", "rule", &approval.rule.to_string());
             m.ours(". Requested by: ");
             m.text(&approval.chain.join(" → "));
+            if let Some(bounds) = &approval.calls {
+                m.worded("p", "small", &format!("The code makes {bounds}"));
+            }
             for (sentence, excerpt) in approval.steering.iter().flat_map(|steering| steering.said()) {
                 m.class("p", "notice small", |m| m.text(&sentence));
                 text_block(m, excerpt);
