@@ -32,6 +32,11 @@ FILES = {
     "greeter.worker": "---\ndescription: Greets somebody.\nparameters: {name: string}\n---\nGreet the visitor.\n",
     "extractor.worker": f"---{INVOICE}model: script:invoice.yaml\n---\nExtract.\n",
     "invoice.yaml": "answers:\n  - json: {number: A-1, total: 3, due: '2026-11-25', lines: [{item: pear, n: 2}]}\n",
+    "drafter.worker": f"---{INVOICE}model: script:drafts.yaml\n---\nExtract.\n",
+    "drafts.yaml": "answers:\n"
+    "  - when: {turn: 0}\n    json: {number: wrong}\n    stream: {chars: 3, pause_ms: 1}\n"
+    "  - json: {number: 'A-1', total: 3, due: '2026-11-25', lines: [{item: pear, n: 2}, {item: fig, n: 1}]}\n"
+    "    stream: {chars: 3, pause_ms: 1}\n",
     "a/b.worker": "---\n---\nTalk.\n",
     "class.worker": "---\n---\nTalk.\n",
     "close.worker": "---\n---\nTalk.\n",

@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import unittest
-from concurrent.futures import ThreadPoolExecutor
-from typing import List
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Dict, List
 
 from harness import ClientTest
 
@@ -17,6 +17,7 @@ from llm_do import (
     LlmDoError,
     NotLoaded,
     Refused,
+    Stream,
     Suspended,
     aload,
 )
@@ -145,6 +146,62 @@ class Streams(ClientTest):
 
         self.assertEqual([event.kind for event in asyncio.run(later())], [event.kind for event in events])
 
+    def test_typed_output_grows_and_an_invalid_one_does_not_count(self) -> None:
+        stream = self.load().drafter.stream(text="x")
+        drafts = list(stream.partials())
+        output: Any = stream.result().output
+        self.assertEqual(drafts[-1], output)
+        # A slow machine may show nothing of the answer that does not count.
+        self.assertLessEqual(drafts.count(None), 1)
+        first = drafts.index(None) if None in drafts else -1
+        self.assertTrue(first == -1 or _grows(drafts[first - 1], {"number": "wrong"}), drafts)
+        for before, after in zip(drafts[first + 1 :], [*drafts[first + 2 :], output]):
+            self.assertTrue(_grows(before, after), f"{before} became {after}")
+        # A date is shown once it is complete.
+        self.assertLessEqual({draft.get("due", "") for draft in drafts if draft}, {"", "2026-11-25"})
+
+        async def later() -> List[Any]:
+            async with self.load().drafter.stream(text="x") as stream:
+                return [draft async for draft in stream.apartials()]
+
+        self.assertEqual(asyncio.run(later())[-1], output)
+        self.assertEqual(list(self.load().greeter.stream(name="Ada").partials()), [])
+
+    def test_slow_reader_gets_the_newest_value_and_hears_that_one_is_discarded(self) -> None:
+        stream = self.load().drafter.stream(text="x")
+        output = stream.result().output
+        self.assertEqual(list(stream.partials()), [output])
+
+        class Request:
+            future: Future[Any] = Future()
+
+            def wait(self) -> Any:
+                return None
+
+            def cancel(self) -> None: ...
+
+        heard: Stream[Any] = Stream(lambda _: Request(), lambda view: view)
+        states = heard.partials()
+
+        def grow(turn: int, *growth: Dict[str, Any]) -> None:
+            heard.hear({"event": "partial", "path": "0", "turn": turn, "growth": list(growth)})
+
+        grow(0, {"at": [], "set": {"a": ["x"]}})
+        grow(0, {"at": ["a", 0], "append": "y"}, {"at": ["a", 1], "set": 2})
+        first = next(states)
+        self.assertEqual(first, {"a": ["xy", 2]})
+        heard.hear({"event": "discard_partial", "path": "0", "turn": 0})
+        grow(1, {"at": [], "set": {"b": 1}})
+        self.assertEqual([next(states), next(states)], [None, {"b": 1}])
+        heard.hear({"event": "discard", "path": "0", "turn": 1})
+        self.assertIsNone(next(states))
+        # Growth of a value that was not heard from its beginning, and another call's.
+        grow(2, {"at": ["c"], "append": "x"})
+        heard.hear({"event": "partial", "path": "0/0.0", "turn": 0, "growth": [{"at": [], "set": 1}]})
+        grow(3, {"at": [], "set": None})
+        Request.future.set_result(None)
+        self.assertEqual((list(states), first), ([None], {"a": ["xy", 2]}))
+
     def test_failure_comes_after_the_events(self) -> None:
         seen = []
         with self.assertRaises(Failed):
@@ -158,6 +215,17 @@ class Streams(ClientTest):
             for _ in stream:
                 break
         self.until(lambda: program.runs(limit=1)[0]["state"] == "cancelled")
+
+
+def _grows(before: Any, after: Any) -> bool:
+    """Whether a value can have become another one by growth alone."""
+    if isinstance(before, str):
+        return isinstance(after, str) and after.startswith(before)
+    if isinstance(before, list):
+        return len(before) <= len(after) and all(map(_grows, before, after))
+    if isinstance(before, dict):
+        return all(name in after and _grows(item, after[name]) for name, item in before.items())
+    return bool(before == after)
 
 
 if __name__ == "__main__":

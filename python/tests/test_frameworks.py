@@ -14,6 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from llm_do import InvalidOutput, NotLoaded
+from llm_do.client.partial import reader
 
 
 class Line(pydantic.BaseModel):
@@ -26,6 +27,14 @@ class Invoice(pydantic.BaseModel):
     total: float
     due: datetime.date
     lines: List[Line]
+
+
+class Draft(pydantic.BaseModel):
+    number: str = pydantic.Field(min_length=3)
+    total: float
+    due: datetime.date
+    lines: List[Line]
+    paid: bool = False
 
 
 class Strict(pydantic.BaseModel):
@@ -61,6 +70,25 @@ class Pydantic(ClientTest):
         )  # type: ignore[arg-type, list-item]
         plain = program.extractor(text="x", returns=Plain)
         self.assertEqual(plain, Plain("A-1", datetime.date(2026, 11, 25)))
+
+    def test_partial_models(self) -> None:
+        stream = self.load().drafter.stream(text="x", returns=Draft)
+        drafts = list(stream.partials())
+        whole = stream.result().output
+        shown = [draft for draft in drafts if draft is not None]
+        # Conditions hold for the whole value, and a default is no part of the answer.
+        self.assertTrue(all((draft.number or "")[:1] in ("", "A", "w") for draft in shown))
+        self.assertTrue(all(draft.paid is None for draft in shown))
+        last = shown[-1]
+        self.assertEqual(
+            (last.number, last.due, last.lines[1].item), (whole.number, whole.due, whole.lines[1].item)
+        )
+        self.assertFalse(whole.paid)
+        read = reader(Draft)
+        begun = read({"number": "A", "lines": [{"item": "pear"}]})
+        self.assertEqual(
+            (begun.number, begun.total, begun.lines[0].item, begun.lines[0].n), ("A", None, "pear", None)
+        )
 
     def test_model_that_forbids_what_the_worker_gives(self) -> None:
         with self.assertRaises(NotLoaded) as caught:

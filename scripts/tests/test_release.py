@@ -2,12 +2,15 @@
 
 import importlib.machinery
 import importlib.util
+import os
+import re
 import sys
 import tarfile
 import tempfile
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 sys.dont_write_bytecode = True
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -63,6 +66,19 @@ class Release(unittest.TestCase):
         named = {line[1:].split("/")[0] for line in listed if line.startswith("!")}
         # What a release writes: the manifest, the build and the program.
         self.assertEqual(named, {*vsix.FILES, "package.json", "dist", "bin"})
+
+    def test_a_node_that_is_too_old_is_named_with_flags_that_exist(self):
+        old = self.folder / "node"
+        old.write_text("#!/bin/sh\necho v20.20.2\n")
+        old.chmod(0o755)
+        with mock.patch.dict(os.environ, {"PATH": str(self.folder)}):
+            with self.assertRaisesRegex(Refused, r"needs Node 22 or newer, and the PATH has Node 20\.20\.2") as refused:
+                vsix.node(self.folder)
+            old.unlink()
+            with self.assertRaisesRegex(Refused, "the PATH has no Node"):
+                vsix.node(self.folder)
+        for kind in re.findall(r"--only (\w+)", refused.exception.hint):
+            self.assertIn(kind, set(release.KINDS) - {"vsix"})
 
     def test_what_is_no_program_is_refused(self):
         with self.assertRaises(Refused):

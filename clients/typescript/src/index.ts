@@ -19,7 +19,8 @@ export {
 } from "./errors.js";
 export { load, type LoadOptions, type Program, type Workers } from "./program.js";
 export { type Answer, type Operator, Question } from "./question.js";
-export type { Event, Json, Result, Run, Usage } from "./result.js";
+export type { DeepPartial } from "./partial.js";
+export type { Event, Growth, Json, Result, Run, Usage } from "./result.js";
 export { Events, Stream } from "./stream.js";
 export {
   type ApprovalContext,

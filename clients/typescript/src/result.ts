@@ -22,13 +22,20 @@ export interface Result<O> {
   readonly tookMs: number | undefined;
 }
 
+/** What an output has got: a new member, element or text at a place, which counts from the outermost container. */
+export type Growth =
+  | { readonly at: readonly (string | number)[]; readonly set: Json }
+  | { readonly at: readonly (string | number)[]; readonly append: string };
+
 /**
- * Something that happens in a run: a piece of an answer that is being made (`text`, `reasoning`, `call`), the end of such pieces
- * that don't count (`discard`), or a record of the journal.
+ * Something that happens in a run: a piece of an answer that is being made (`text`, `reasoning`, `call`), growth of its typed
+ * output (`partial`), the end of an output that does not count (`discard_partial`), the end of pieces and output that don't count
+ * (`discard`), or a record of the journal.
  */
 export type Event =
   | { readonly kind: "text" | "reasoning" | "call"; readonly path: string; readonly turn: number; readonly text: string }
-  | { readonly kind: "discard"; readonly path: string; readonly turn: number }
+  | { readonly kind: "partial"; readonly path: string; readonly turn: number; readonly growth: readonly Growth[] }
+  | { readonly kind: "discard" | "discard_partial"; readonly path: string; readonly turn: number }
   | { readonly kind: "record"; readonly path: string; readonly record: Readonly<Record<string, unknown>> };
 
 /** A run as llm-do describes it (`docs/reference/http.md`). */
@@ -67,7 +74,8 @@ export function eventOf(params: Readonly<Record<string, unknown>>): Event {
     return { kind: "record", path: String(content["path"] ?? ""), record: content };
   }
   const at = { path: String(path), turn: Number(turn) };
-  if (event === "discard") return { kind: "discard", ...at };
+  if (event === "discard" || event === "discard_partial") return { kind: event, ...at };
+  if (event === "partial") return { kind: event, ...at, growth: (params["growth"] ?? []) as readonly Growth[] };
   const kind = delta === "reasoning" || delta === "call" ? delta : "text";
   return { kind, ...at, text: String(text ?? name ?? "") };
 }

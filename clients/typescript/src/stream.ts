@@ -1,7 +1,8 @@
 /** A call whose events are followed. */
 
 import type { Params, Request } from "./connection.js";
-import { type Event, type Result, eventOf } from "./result.js";
+import { type DeepPartial, Partial } from "./partial.js";
+import { type Event, type Json, type Result, eventOf } from "./result.js";
 
 /** Deltas that wait for a slow reader. Further ones are lost; records never are. */
 const MOST_DELTAS = 10_000;
@@ -17,6 +18,7 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
   readonly #events: Event[] = [];
   readonly #request: Waited;
   readonly #result: Promise<R>;
+  readonly #partial = new Partial();
   #deltas = 0;
   #over = false;
   #wake: () => void = () => {};
@@ -42,6 +44,23 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
     for await (const event of this) {
       const piece = answer.piece(event);
       if (piece !== "") yield piece;
+    }
+  }
+
+  /**
+   * The typed output so far, each time it has grown, and `undefined` when it does not count: the answer was invalid, or its
+   * request failed. A slow reader gets the newest.
+   * @internal
+   */
+  protected async *values(): AsyncGenerator<Json | undefined, void, undefined> {
+    let last: Json | undefined;
+    let discarded = 0;
+    for await (const event of this) {
+      if (event.path !== "0" || !/^(partial|discard|discard_partial)$/.test(event.kind)) continue;
+      const value = this.#partial.value;
+      if (last !== undefined && this.#partial.discarded !== discarded) yield (last = undefined);
+      discarded = this.#partial.discarded;
+      if (value !== last) yield (last = value);
     }
   }
 
@@ -79,6 +98,11 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
 
   #hear(params: Params): void {
     const event = eventOf(params);
+    // The value so far loses nothing.
+    if (event.path === "0") {
+      if (event.kind === "partial") this.#partial.grow(event.turn, event.growth);
+      else if (event.kind === "discard" || event.kind === "discard_partial") this.#partial.discard();
+    }
     if (isDelta(event)) {
       if (this.#deltas >= MOST_DELTAS) return;
       this.#deltas += 1;
@@ -89,7 +113,16 @@ export class Events<R> implements AsyncIterable<Event>, AsyncDisposable {
 }
 
 /** The events of a run, and its result. `close` cancels the run. */
-export class Stream<O> extends Events<Result<O>> {}
+export class Stream<O> extends Events<Result<O>> {
+  /**
+   * The typed output so far, each time it has grown. Members that have not arrived are absent; strings grow at their end, arrays
+   * and objects by further items. `undefined` is given when the value so far does not count: the answer was invalid, or its
+   * request failed. A slow reader gets the newest.
+   */
+  partials(): AsyncGenerator<DeepPartial<O> | undefined, void, undefined> {
+    return this.values() as AsyncGenerator<DeepPartial<O> | undefined, void, undefined>;
+  }
+}
 
 /**
  * What has been heard of an answer that is being made. Deltas can be missing: they begin with the subscription, and a slow reader
@@ -123,5 +156,5 @@ function textOf(message: unknown): string {
 }
 
 function isDelta(event: Event): boolean {
-  return event.kind === "text" || event.kind === "reasoning" || event.kind === "call";
+  return ["text", "reasoning", "call", "partial"].includes(event.kind);
 }

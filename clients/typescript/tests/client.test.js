@@ -11,6 +11,7 @@ import {
   LlmDoError,
   NotLoaded,
   Refused,
+  Stream,
   StubsOutOfDate,
   Suspended,
   load,
@@ -115,6 +116,59 @@ test("deltas and records, then the result", async (t) => {
   assert.notEqual(seen.length, 0);
   for await (const _ of p.slow.stream("x")) break;
   await until(async () => (await p.runs({ limit: 1 }))[0].state === "cancelled");
+});
+
+test("a typed output grows, and an invalid one does not count", async (t) => {
+  const { open } = desk(t);
+  const p = await open();
+  const stream = p.drafter.stream("x");
+  const drafts = [];
+  for await (const draft of stream.partials()) drafts.push(draft);
+  const { output } = await stream.result();
+  assert.deepEqual(output, { title: "A walk", tags: ["one", "two"], n: 12 });
+  // A slow machine may show nothing of the answer that does not count.
+  const first = drafts.indexOf(undefined);
+  assert.deepEqual([drafts.lastIndexOf(undefined), drafts.at(-1)], [first, output]);
+  const grows = (before, after) =>
+    typeof before === "string"
+      ? after.startsWith(before)
+      : typeof before === "object"
+        ? Object.keys(before).every((key) => Object.hasOwn(after, key) && grows(before[key], after[key]))
+        : before === after;
+  // A value that was given does not change with what comes later.
+  for (let at = first + 1; at + 1 < drafts.length; at++) assert.ok(grows(drafts[at], drafts[at + 1]));
+  assert.ok(first === -1 || grows(drafts[first - 1], { title: "wrong" }));
+  const late = p.drafter.stream("x");
+  await late.result();
+  const newest = [];
+  for await (const draft of late.partials()) newest.push(draft);
+  assert.deepEqual(newest, [output]);
+  for await (const _ of p["a/b"].stream("Ada").partials()) assert.fail();
+});
+
+test("growth is applied, and a value that does not count is followed by undefined", async () => {
+  let hear;
+  let end;
+  const result = new Promise((resolve) => (end = resolve));
+  const stream = new Stream((listener) => ((hear = listener), { result, cancel() {} }), (view) => view);
+  const states = stream.partials();
+  const grow = (turn, ...growth) => hear({ event: "partial", path: "0", turn, growth });
+  grow(0, { at: [], set: { a: ["x"] } });
+  grow(0, { at: ["a", 0], append: "y" }, { at: ["a", 1], set: 2 }, { at: ["__proto__"], set: 3 });
+  const first = (await states.next()).value;
+  const shown = '{"a":["xy",2],"__proto__":3}';
+  assert.equal(JSON.stringify(first), shown);
+  grow(0, { at: ["a", 0], append: "z" }, { at: ["a", 9], set: 0 }, { at: ["b", "c"], append: "" });
+  assert.deepEqual((await states.next()).value.a, ["xyz", 2]);
+  hear({ event: "discard_partial", path: "0", turn: 0 });
+  grow(1, { at: [], set: { b: 1 } });
+  assert.deepEqual([(await states.next()).value, (await states.next()).value], [undefined, { b: 1 }]);
+  hear({ event: "discard", path: "0", turn: 1 });
+  assert.deepEqual(await states.next(), { value: undefined, done: false });
+  hear({ event: "partial", path: "0/0.0", turn: 0, growth: [{ at: [], set: 1 }] });
+  end(null);
+  assert.equal((await states.next()).done, true);
+  assert.equal(JSON.stringify(first), shown);
 });
 
 test("operator approves, denies, edits, and fails", async (t) => {

@@ -13,6 +13,10 @@ const FILES = {
   "workers/sorter.worker":
     "---\nparameters: {mail: string}\nreturns: {type: object, properties: {urgent: {type: boolean}}, required: [urgent]}\nmodel: script:typed.yaml\n---\nSort.\n",
   "typed.yaml": "answers:\n  - json: {urgent: true}\n",
+  "workers/drafter.worker":
+    "---\nreturns: {type: object, properties: {title: {type: string}, tags: {type: array, items: {type: string}}, n: {type: integer}}, required: [title, tags, n]}\nmodel: script:drafts.yaml\n---\nWrite.\n",
+  "drafts.yaml":
+    "answers:\n  - when: {turn: 0}\n    json: {title: wrong}\n    stream: {chars: 3, pause_ms: 1}\n  - json: {title: A walk, tags: [one, two], n: 12}\n    stream: {chars: 3, pause_ms: 1}\n",
   "workers/a/b.worker": "---\n---\nTalk.\n",
   "workers/then.worker": "---\n---\nTalk.\n",
   "workers/close.worker": "---\n---\nTalk.\n",

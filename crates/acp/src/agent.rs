@@ -227,14 +227,14 @@ fn initialized() -> InitializeResponse {
 /// The sessions of one client.
 struct Sessions {
     host: Arc<dyn Host>,
-    open: Mutex<HashMap<SessionId, Open>>,
+    open: Mutex<HashMap<SessionId, OpenSession>>,
     /// True if the client shows forms.
     shows_forms: AtomicBool,
     backlog: Arc<Backlog>,
 }
 
 /// A session that is open.
-struct Open {
+struct OpenSession {
     handle: Handle,
     task: JoinHandle<()>,
 }
@@ -258,7 +258,7 @@ impl Handle {
 }
 
 impl Sessions {
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Open>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -328,7 +328,7 @@ impl Sessions {
         client: &ConnectionTo<Client>,
         stage: Stage,
         with: impl FnOnce(Talk) -> Talk,
-    ) -> Open {
+    ) -> OpenSession {
         let (sender, signals) = mpsc::unbounded_channel();
         let workers: Arc<[Arc<WorkerDefinition>]> = stage.workers().into();
         let client = TheirClient {
@@ -338,7 +338,7 @@ impl Sessions {
         };
         let talk = Talk::new(id, Arc::clone(&self.host), client, sender.clone(), stage, Arc::clone(&workers));
         let task = tokio::spawn(with(talk).hold(signals));
-        Open { handle: Handle { sender, folder, workers }, task }
+        OpenSession { handle: Handle { sender, folder, workers }, task }
     }
 
     /// Tells the client the commands of a session, if it is open.
@@ -386,7 +386,7 @@ impl Sessions {
 
     async fn close(&self, id: &SessionId) -> Result<CloseSessionResponse, Error> {
         let open = self.sessions().remove(id);
-        let Some(Open { handle, task }) = open else {
+        let Some(OpenSession { handle, task }) = open else {
             return Err(not_found(format!("no session {id} is open")));
         };
         handle.hear(Signal::Close);
@@ -396,11 +396,11 @@ impl Sessions {
     }
 
     async fn close_all(&self) {
-        let open: Vec<Open> = self.sessions().drain().map(|(_, open)| open).collect();
-        for Open { handle, .. } in &open {
+        let open: Vec<OpenSession> = self.sessions().drain().map(|(_, open)| open).collect();
+        for OpenSession { handle, .. } in &open {
             handle.hear(Signal::Close);
         }
-        for Open { task, .. } in open {
+        for OpenSession { task, .. } in open {
             let _ = task.await;
         }
     }

@@ -31,7 +31,7 @@ pub(crate) enum Command {
 }
 
 /// A command that is always there.
-struct Known {
+struct FixedCommand {
     name: &'static str,
     does: &'static str,
     arguments: Arguments,
@@ -45,18 +45,18 @@ enum Arguments {
     Text { hint: &'static str, command: fn(&str) -> Command },
 }
 
-const COMMANDS: &[Known] = &[
-    Known {
+const COMMANDS: &[FixedCommand] = &[
+    FixedCommand {
         name: "undo",
         does: "Take your last message back, with all that followed it",
         arguments: Arguments::None(Command::Undo),
     },
-    Known {
+    FixedCommand {
         name: "retry",
         does: "Ask for another answer to your last message",
         arguments: Arguments::None(Command::Retry),
     },
-    Known {
+    FixedCommand {
         name: "compact",
         does: "Summarise older turns to make room; `undo` takes the last compaction back",
         arguments: Arguments::Text {
@@ -67,22 +67,22 @@ const COMMANDS: &[Known] = &[
             },
         },
     },
-    Known {
+    FixedCommand {
         name: "keep",
         does: "Let the result of your last call of a worker join your next message",
         arguments: Arguments::None(Command::Keep),
     },
-    Known {
+    FixedCommand {
         name: "tools",
         does: "Show the tools that the worker may call",
         arguments: Arguments::None(Command::Tools),
     },
-    Known {
+    FixedCommand {
         name: "cost",
         does: "Show the tokens and the cost so far, by worker and model",
         arguments: Arguments::None(Command::Cost),
     },
-    Known {
+    FixedCommand {
         name: "done",
         does: "End a conversation in the middle of a run; its caller gets the result",
         arguments: Arguments::None(Command::Done),
@@ -120,11 +120,11 @@ pub(crate) fn parse(text: String, workers: &[Arc<WorkerDefinition>]) -> Typed {
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let arguments = arguments.trim();
     let command = match COMMANDS.iter().find(|known| known.name == name) {
-        Some(Known { arguments: Arguments::None(command), .. }) if arguments.is_empty() => {
+        Some(FixedCommand { arguments: Arguments::None(command), .. }) if arguments.is_empty() => {
             Some(command.clone())
         }
-        Some(Known { arguments: Arguments::None(_), .. }) => None,
-        Some(Known { arguments: Arguments::Text { command, .. }, .. }) => Some(command(arguments)),
+        Some(FixedCommand { arguments: Arguments::None(_), .. }) => None,
+        Some(FixedCommand { arguments: Arguments::Text { command, .. }, .. }) => Some(command(arguments)),
         None => {
             let worker = workers.iter().find(|worker| *worker.id == *name);
             worker.map(|worker| Command::Run(Arc::clone(&worker.id), arguments.to_owned()))

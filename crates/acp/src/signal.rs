@@ -64,7 +64,7 @@ impl Operator for Asking {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
-            let mut open = Open { to: &self.0, id: Some(waiting.id.clone()) };
+            let mut open = OpenQuestion { to: &self.0, id: Some(waiting.id.clone()) };
             if self.0.send(Signal::Asked(Box::new(waiting.clone()), answer)).is_err() {
                 return Reply::Later;
             }
@@ -76,12 +76,12 @@ impl Operator for Asking {
 }
 
 /// An open question. It is withdrawn if it is dropped before its answer.
-struct Open<'a> {
+struct OpenQuestion<'a> {
     to: &'a UnboundedSender<Signal>,
     id: Option<QuestionId>,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let _ = self.to.send(Signal::Withdrawn(id));

@@ -75,6 +75,8 @@ impl Updates {
                 }
                 _ => Vec::new(),
             },
+            // The protocol has no place for a value that grows.
+            Event::Partial { .. } | Event::DiscardPartial { .. } => Vec::new(),
             Event::Discard { path, .. } => match self.conversations.get_mut(path) {
                 // What was sent can't be taken back.
                 Some(conversation) if !conversation.streamed.is_empty() => {

@@ -20,7 +20,7 @@ use std::{
 /// A line of the log, which has a seal beside its kind.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Line {
+enum LogLine {
     Began { at_ms: u64, cases: Vec<KeptCase> },
     Repeat { case: usize, run: Box<RunReport> },
     Ended(KeptEnd),
@@ -76,7 +76,7 @@ impl TestLog {
             repeats: planned.repeats,
             recordings: options.uses_recordings(planned).then(|| recorded_folder(&planned.case.file)),
         });
-        let began = Line::Began { at_ms: now_ms(), cases: cases.collect() };
+        let began = LogLine::Began { at_ms: now_ms(), cases: cases.collect() };
         let log = SealKey::of(home).and_then(|key| {
             let mut log = SealedLog::begin(runs_dir, LogKind::Tests, &key)?;
             log.add(&began)?;
@@ -88,7 +88,7 @@ impl TestLog {
     /// Adds a repeat of the case at that position of [`Suite::plan`].
     pub fn repeat(&self, case: usize, run: &RunReport) {
         self.has_repeats.set(true);
-        self.add(&Line::Repeat { case, run: Box::new(run.clone()) });
+        self.add(&LogLine::Repeat { case, run: Box::new(run.clone()) });
     }
 
     /// Adds the end.
@@ -96,7 +96,7 @@ impl TestLog {
     /// # Errors
     /// A part of the log could not be written.
     pub fn end(self, end: KeptEnd) -> io::Result<()> {
-        self.add(&Line::Ended(end));
+        self.add(&LogLine::Ended(end));
         self.log.into_inner().map(drop)
     }
 
@@ -108,7 +108,7 @@ impl TestLog {
         }
     }
 
-    fn add(&self, line: &Line) {
+    fn add(&self, line: &LogLine) {
         let mut log = self.log.borrow_mut();
         if let Ok(open) = &mut *log
             && let Err(error) = open.add(line)
@@ -144,13 +144,13 @@ impl KeptTest {
             Self { id: id.to_owned(), began_ms: 0, is_running: log.is_running, cases: Vec::new(), end: None };
         for line in &log.lines {
             match serde_json::from_str(line)? {
-                Line::Began { at_ms, cases } => (this.began_ms, this.cases) = (at_ms, cases),
-                Line::Repeat { case, run } => {
+                LogLine::Began { at_ms, cases } => (this.began_ms, this.cases) = (at_ms, cases),
+                LogLine::Repeat { case, run } => {
                     if let Some(case) = this.cases.get_mut(case) {
                         case.report.runs.push(*run);
                     }
                 }
-                Line::Ended(end) => this.end = Some(end),
+                LogLine::Ended(end) => this.end = Some(end),
             }
         }
         let is_over = !this.is_running;

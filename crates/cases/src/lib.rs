@@ -21,5 +21,5 @@ pub mod summary;
 
 pub use copy::CopyError;
 pub use report::{CaseReport, Differs, Missed, RunReport, SuiteReport};
-pub use runner::{Answers, Cut, Ended, Options, Planned, Stopped};
+pub use runner::{Answers, Cut, Ended, KeepRuns, KeptRun, Options, Pages, Planned, Stopped};
 pub use suite::{Suite, SuiteCase, SuiteError};

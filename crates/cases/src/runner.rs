@@ -54,6 +54,14 @@ pub enum Answers {
     Update,
 }
 
+/// The place and the form of the pages of a suite's runs.
+pub struct Pages {
+    /// The folder, which exists.
+    pub folder: PathBuf,
+    /// The web app's page of a run; see [`llm_do_records::page`].
+    pub template: Option<&'static str>,
+}
+
 /// Options for running a suite.
 pub struct Options<'a> {
     /// Makes the settings of a run, each time the same.
@@ -67,7 +75,7 @@ pub struct Options<'a> {
     /// The largest cost of all models. Each run may use the part that earlier runs have left.
     pub max_cost: Option<Usd>,
     /// A folder for the page of each run.
-    pub pages: Option<PathBuf>,
+    pub pages: Option<Pages>,
     /// Files and folders that no copy of the program contains, absolute and without links: the places where this
     /// command writes its reports.
     pub left_out: Vec<PathBuf>,
@@ -77,8 +85,32 @@ pub struct Options<'a> {
     pub on_repeat: &'a dyn Fn(usize, &RunReport),
     /// True if recordings of cases that no longer exist are removed. All cases of each file are run then.
     pub prune: bool,
+    /// Texts in the place of files of the program, by path relative to its root.
+    pub texts: BTreeMap<String, String>,
+    /// A folder for the runs; without one, they are removed with the copies of their cases.
+    pub keep: Option<KeepRuns<'a>>,
     /// Ends the suite: interrupts the current run, and no other begins.
     pub canceller: Canceller,
+}
+
+/// A folder in which the runs of a suite stay.
+#[derive(Clone)]
+pub struct KeepRuns<'a> {
+    /// The folder of the journals.
+    pub dir: PathBuf,
+    /// Called with each run as soon as it has ended.
+    pub on_run: &'a dyn Fn(&KeptRun<'_>),
+}
+
+/// A run of a case, or of its judge, that stays in [`KeepRuns::dir`].
+#[derive(Debug)]
+pub struct KeptRun<'r> {
+    /// The ID of the run.
+    pub run: &'r str,
+    /// True for the run of the case itself, false for that of its judge.
+    pub is_call: bool,
+    /// The records, without the values of secrets.
+    pub records: &'r [Record],
 }
 
 /// The end of a suite.
@@ -577,6 +609,7 @@ impl Attempt<'_> {
             ..settings.request
         };
         settings.run.paths_below = Some(self.workspace.root().to_owned());
+        settings.run.budgets_of = Some(self.suite.lone.as_ref().unwrap_or(&self.suite.root).clone());
         if let Some(left) = self.left() {
             let own = settings.run.budget.max_cost_usd;
             settings.run.budget.max_cost_usd = Some(own.map_or(left, |own| own.min(left)));
@@ -613,7 +646,14 @@ impl Attempt<'_> {
         // Recorded, a server is only started for an operator who grants one for this test.
         let starts_servers = models.is_none() || options.grants.iter().any(is_for_server);
         let effects = if starts_servers { Effects::Allowed } else { Effects::WithoutServers };
-        let loaded = Located::find(settings)?.load(effects, &options)?;
+        let mut located = Located::find(settings)?;
+        if !self.options.texts.is_empty() {
+            located = located.edited(self.options.texts.clone(), worker);
+        }
+        if let Some(keep) = &self.options.keep {
+            located = located.recorded_in(keep.dir.clone());
+        }
+        let loaded = located.load(effects, &options)?;
         let session = loaded.grant(options, source)?.open()?;
         Ok(Ok(Opened { session, models, starts_servers }))
     }
@@ -680,7 +720,8 @@ impl Attempt<'_> {
             }
         };
         // The journal of a lone file lies in the user's folder.
-        let _removed = self.suite.lone.is_some().then(|| Removed(report.dir.clone()));
+        let is_removed = self.suite.lone.is_some() && self.options.keep.is_none();
+        let _removed = is_removed.then(|| Removed(report.dir.clone()));
         if self.options.canceller.is_cancelled() {
             return Err(Stopped::Interrupted);
         }
@@ -711,7 +752,10 @@ impl Attempt<'_> {
             self.missed.get_or_insert(missed);
         }
         let records = journal.records.clone();
-        if let Some(folder) = &self.options.pages {
+        if let Some(keep) = &self.options.keep {
+            (keep.on_run)(&KeptRun { run: &report.run, is_call, records: &records });
+        }
+        if let Some(Pages { folder, template }) = &self.options.pages {
             let SuiteCase { file, case, .. } = self.repeat.case;
             let name = format!(
                 "{}.{}{}.{}{}.html",
@@ -725,7 +769,7 @@ impl Attempt<'_> {
                 if is_call { String::new() } else { format!(".judge-{}", self.runs) },
             );
             let path = folder.join(name);
-            let html = page(&WholeRun::of(&report.run, journal, false));
+            let html = page(&WholeRun::of(&report.run, journal, false), *template);
             write_named(&path, html.as_bytes()).map_err(|source| Stopped::Write { path, source })?;
         }
         self.runs += 1;

@@ -16,11 +16,11 @@ use std::{
 /// The stubs of a case, for one run.
 pub(crate) struct Stubs {
     stubs: Vec<Stub>,
-    state: Mutex<State>,
+    state: Mutex<StubCalls>,
 }
 
 #[derive(Default)]
-struct State {
+struct StubCalls {
     /// The number of calls of each stub, by position.
     calls: HashMap<usize, usize>,
     /// A message for each function that was called more often than its stub gives results.

@@ -15,6 +15,7 @@ mod service;
 mod skill;
 mod stubs;
 mod test;
+mod tune;
 
 use crate::paint::ColourChoice;
 use clap::{
@@ -28,7 +29,7 @@ pub(crate) use acp::AcpArgs;
 pub(crate) use ask::AskArgs;
 pub(crate) use chat::ChatArgs;
 pub(crate) use deferred::Deferred;
-pub(crate) use libraries::{LibArgs, LibCommand};
+pub(crate) use libraries::{LibArgs, LibCommand, LibExportArgs};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use map::MapArgs;
 pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
@@ -42,6 +43,7 @@ pub(crate) use service::{LogFormat, ServiceArgs, TokenScope};
 pub(crate) use skill::{SkillCommand, SkillInstallArgs};
 pub(crate) use stubs::StubsArgs;
 pub(crate) use test::TestArgs;
+pub(crate) use tune::TuneArgs;
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -187,6 +189,8 @@ Examples:
     Harden(Deferred<HardenArgs>),
     /// Run the cases of a program: inputs of its workers, with what must hold of each call
     Test(Deferred<TestArgs>),
+    /// Improve the instructions of a worker by its cases, and say if that is a gain
+    Tune(Deferred<TuneArgs>),
     /// Explain the gate's decisions
     #[command(subcommand)]
     Gate(GateCommand),
@@ -199,6 +203,15 @@ Examples:
     /// List the prices and the context windows of models
     #[command(subcommand)]
     Prices(PricesCommand),
+    /// Show the budgets over time, their use, and when they open again
+    #[command(after_help = "\
+Budgets of a day or a month stand in budgets.yaml in llm-do's home, those of tokens in serve.yaml:
+`llm-do docs budgets`.
+
+Examples:
+  llm-do budgets
+  llm-do budgets --json")]
+    Budgets,
     /// Read the guides and the reference, which are part of the program
     #[command(after_help = "\
 Examples:
@@ -230,7 +243,8 @@ Examples:
   llm-do schema lib > lib.schema.json
   llm-do schema cases > cases.schema.json
   llm-do schema events > events.schema.json
-  llm-do schema serve > serve.schema.json")]
+  llm-do schema serve > serve.schema.json
+  llm-do schema budgets > budgets.schema.json")]
     Schema {
         /// The described format
         what: SchemaOf,
@@ -282,6 +296,8 @@ pub(crate) enum SchemaOf {
     Events,
     /// The operator's settings of a server: serve.yaml
     Serve,
+    /// The operator's budgets over time: budgets.yaml
+    Budgets,
 }
 
 #[derive(Debug, Subcommand)]
@@ -419,7 +435,7 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["tune"];
+const PLANNED: &[&str] = &["cluster", "page"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

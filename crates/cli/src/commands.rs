@@ -2,6 +2,7 @@
 
 pub(crate) mod acp;
 pub(crate) mod ask;
+pub(crate) mod budgets;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod complete;
@@ -33,3 +34,4 @@ pub(crate) mod show;
 pub(crate) mod skill;
 pub(crate) mod stubs;
 pub(crate) mod test;
+pub(crate) mod tune;

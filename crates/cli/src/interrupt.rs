@@ -37,10 +37,10 @@ const CLEARING: Duration = Duration::from_millis(200);
 
 /// A listener to signals, on a separate thread: a busy runtime must not keep the second Ctrl-C from working.
 #[derive(Clone)]
-pub(crate) struct Interrupts(Arc<Mutex<State>>);
+pub(crate) struct Interrupts(Arc<Mutex<InterruptState>>);
 
 #[derive(Default)]
-struct State {
+struct InterruptState {
     /// The time at which the first signal was handled.
     came: Option<Instant>,
     on_first: Option<Action>,

@@ -8,6 +8,7 @@ mod environment;
 mod exit;
 mod interrupt;
 mod markdown;
+mod max_cost;
 mod meant;
 mod opening;
 mod operator;
@@ -164,6 +165,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Runs(runs) => commands::runs::run(runs, output),
         Command::Harden(harden) => Ok(commands::harden::run(harden, output)),
         Command::Test(test) => Ok(commands::test::run(test, output)),
+        Command::Tune(tune) => Ok(commands::tune::run(tune, output)),
         Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, output),
         Command::Grants(GrantsCommand::List) => commands::grants::list(output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
@@ -173,6 +175,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Prices(PricesCommand::List { start }) => {
             commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }
+        Command::Budgets => commands::budgets::run(output).map(|()| Exit::Done),
         Command::Skill(SkillCommand::Install(install)) => commands::skill::install(install, output),
         Command::Docs { page } => commands::docs::run(page.as_deref(), output),
         Command::Doctor { target } => commands::doctor::run(target.as_deref(), output).map(|()| Exit::Done),

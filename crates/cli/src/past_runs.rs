@@ -47,11 +47,16 @@ pub(crate) fn folders(target: Option<&str>, project: Option<&Path>) -> Result<Ve
 
 /// Finds the folder of a run that is named by its ID, or by the folder itself.
 pub(crate) fn folder(run: &str, target: Option<&str>, project: Option<&Path>) -> Result<PathBuf, Complaint> {
-    let named = Path::new(run);
-    if named.join(JOURNAL_FILE).is_file() {
-        return Ok(named.to_owned());
+    match folder_named(run) {
+        Some(folder) => Ok(folder),
+        None => find(&folders(target, project)?, run),
     }
-    find(&folders(target, project)?, run)
+}
+
+/// Returns the folder of a run if the name is one: runs of `llm-do tune`, and copies, lie elsewhere than other runs.
+pub(crate) fn folder_named(run: &str) -> Option<PathBuf> {
+    let named = Path::new(run);
+    named.join(JOURNAL_FILE).is_file().then(|| named.to_owned())
 }
 
 /// Describes a run in a list: its worker, its target where that says more, and the beginning of its input.

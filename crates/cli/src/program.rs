@@ -5,6 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     paint::Paint,
     render::Output,
+    whole_file,
 };
 use llm_do::{
     Environment, Grant, MissingGrant, Problem, PythonFor, ResumeError, code_reader,
@@ -19,11 +20,12 @@ use llm_do::{
     },
     toolset_kinds, user_config,
 };
+use llm_do_migrate::Migration;
 use llm_do_records::Problem as Line;
 use llm_do_runs::{ReadError, ReopenError};
 use serde_json::{Value, json};
 use std::{
-    env, io,
+    env, fs, io,
     path::{self, PathBuf},
     sync::Arc,
 };
@@ -89,7 +91,7 @@ pub(crate) fn reading_host(
         confiner: Arc::default(),
         only_looks: true,
     };
-    let mut host = request.host(around, toolset_kinds(&home()), providers);
+    let mut host = request.host(around, toolset_kinds(&home()), providers, Arc::new(Migration));
     host.code = Some(code_reader(python.python()));
     host.limits = user.limits;
     Ok(host)
@@ -125,6 +127,21 @@ pub(crate) fn home() -> PathBuf {
 /// Formats findings.
 pub(crate) fn findings(found: &[Diagnostic], paint: Paint) -> String {
     render(found, if paint.is_on() { Colour::Always } else { Colour::Never })
+}
+
+/// Returns the path of a worker that is part of llm-do, in a folder of the user's, after writing the file if it is missing
+/// or different: a run of it is recorded, listed, resumed and replayed like any other.
+pub(crate) fn shipped_worker(folder: &str, name: &str, text: &str) -> Result<PathBuf, Complaint> {
+    let folder = home().join(folder);
+    let path = folder.join(format!("{name}.worker"));
+    if fs::read(&path).is_ok_and(|found| found == text.as_bytes()) {
+        return Ok(path);
+    }
+    let written = llm_do::private_dir(&folder).and_then(|()| whole_file::write(&path, text.as_bytes()));
+    written.map(|()| path.clone()).map_err(|error| {
+        Complaint::failed(format!("cannot write {}: {error}", path.display()))
+            .hint("set LLM_DO_HOME to a folder that you may write to")
+    })
 }
 
 /// Shows the problem that prevents a run: on stderr, and on stdout if a program waits for an answer.

@@ -28,11 +28,11 @@ pub(crate) struct Row {
 
 /// The display while something runs.
 pub(crate) struct Screen {
-    state: Mutex<State>,
+    state: Mutex<LiveArea>,
 }
 
 #[derive(Default)]
-struct State {
+struct LiveArea {
     /// The live rows.
     live: Vec<Row>,
     /// True if live rows are on the screen, with the cursor at the start of the first.
@@ -167,7 +167,7 @@ impl Screen {
         Paused(Arc::clone(self))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LiveArea> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,7 +184,7 @@ impl Drop for Paused {
     }
 }
 
-impl State {
+impl LiveArea {
     fn line(&mut self, text: &str) {
         self.end_line();
         self.clear();

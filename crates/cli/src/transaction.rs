@@ -10,7 +10,7 @@
 use crate::{render::Output, visible};
 use llm_do::{
     core::authority::Protection,
-    program::migrate::{MOVES, WAITING},
+    program::older_forms::{MOVES, WAITING},
     runs::SealKey,
 };
 use serde_json::{Value, json};

@@ -195,13 +195,9 @@ impl Account {
         match refused {
             _ if wait => Decision::Wait,
             Some(what) => Decision::Refused(what),
-            None => Decision::Granted(Reserved {
-                turns: wanted.turns,
-                calls: wanted.calls,
-                input_tokens: wanted.request.map(|_| input),
-                output_tokens: wanted.request.map(|_| capped),
-                cost_usd: wanted.request.and(wanted.price).map(|price| price.at_most(input, capped)),
-            }),
+            None => Decision::Granted(
+                Wanted { request: wanted.request.map(|_| (input, capped)), ..wanted }.whole(),
+            ),
         }
     }
 }
@@ -217,6 +213,19 @@ pub struct Wanted {
     pub request: Option<(u64, u64)>,
     /// The price of the model, if it is known.
     pub price: Option<Price>,
+}
+
+impl Wanted {
+    /// The reservation of all wanted amounts.
+    pub(crate) fn whole(&self) -> Reserved {
+        Reserved {
+            turns: self.turns,
+            calls: self.calls,
+            input_tokens: self.request.map(|(input, _)| input),
+            output_tokens: self.request.map(|(_, output)| output),
+            cost_usd: self.request.and_then(|(input, output)| Some(self.price?.at_most(input, output))),
+        }
+    }
 }
 
 /// Counted amounts.
@@ -273,6 +282,14 @@ impl Reserved {
             cost: self.cost_usd.unwrap_or_default(),
             ..Amount::default()
         }
+    }
+
+    /// The held part that a smaller reservation for the same request does not have.
+    pub(crate) fn beyond(&self, smaller: &Self) -> Self {
+        let held = self.held().minus(smaller.held());
+        let tokens = Some(held.tokens).filter(|tokens| *tokens > 0);
+        let cost = Some(held.cost).filter(|cost| *cost > Usd::ZERO);
+        Self { output_tokens: tokens, cost_usd: cost, ..Self::default() }
     }
 
     /// The part that is used with the reservation.

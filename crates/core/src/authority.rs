@@ -380,7 +380,8 @@ impl Authority {
         Self { protection, ..self }
     }
 
-    /// Adds mounts of [served](Place::served) places that a worker's own toolsets show for reading. `approvals` come
+    /// Adds the mounts that a worker's own toolsets show for reading: of [served](Place::served) places, and of folders
+    /// that belong to the worker's definition. `approvals` come
     /// from the worker's sandbox. A `restrict` of the worker applies to files and does not remove these mounts.
     #[must_use]
     pub fn showing(mut self, mounts: Vec<Mount>, approvals: Approvals) -> Self {

@@ -11,7 +11,7 @@ use crate::{
     engine::{Engine, Frame},
     function::{Function, FunctionMeta, tool_name},
     journal::{RecordKind, UsedDefinition},
-    ledger::reserve,
+    ledger::{Budgets, reserve},
     model::{Blob, Usage},
     origin::{Content, ContentKind, Origins, Trail},
     outcome::Ending,
@@ -239,7 +239,8 @@ impl<'a> CodeCalls<'a> {
         if let Some(account) = self.frame.ledger() {
             let driver = &*self.engine.host().driver;
             let wanted = Wanted { calls: 1, ..Wanted::default() };
-            if let Err(stop) = reserve(account, driver, &call.spec.path, StepName::ReserveCall, wanted).await
+            let budgets = Budgets::of_run(account);
+            if let Err(stop) = reserve(budgets, driver, &call.spec.path, StepName::ReserveCall, wanted).await
             {
                 return Ok(Outcome::free(stop.end()?));
             }

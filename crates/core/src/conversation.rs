@@ -16,6 +16,7 @@ pub use ensures::{Ensure, Ensures, Judge, problem};
 pub use output::{FINAL_TOOL, FINISH_TOOL, OutputContract};
 use turns::UserMessage;
 pub use turns::{Heard, Joining, Said};
+pub(crate) use values::{Beginning, Begun};
 
 use crate::{
     call_path::CallPath,

@@ -10,6 +10,7 @@ mod explain;
 mod frame;
 mod judge;
 mod leaf;
+mod narrowed;
 mod offer;
 mod origins;
 mod recheck;
@@ -39,6 +40,7 @@ use crate::{
     risk::Risk,
     rule::Rule,
     source::FunctionSource,
+    spending::Spending,
     step_name::StepName,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
@@ -97,6 +99,8 @@ pub struct RunContext {
     pub for_client: bool,
     /// Stand-ins for functions, in a test.
     pub stand_ins: Option<Arc<dyn StandIns>>,
+    /// The budgets over time that count the requests of the run, if there are any.
+    pub spending: Option<Arc<dyn Spending>>,
 }
 
 /// The engine of one run.

@@ -1,7 +1,7 @@
 //! Events for displays and other programs: a record, or provisional data that a later record confirms or discards
 //! (`docs/reference/journal.md`). Events are never the source of truth.
 
-use crate::{call_path::CallPath, journal::Record, model::Delta};
+use crate::{call_path::CallPath, journal::Record, model::Delta, partial::Growth};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -25,7 +25,24 @@ pub enum Event {
         #[serde(flatten)]
         delta: Delta,
     },
-    /// Discards the deltas of this turn: the request failed and may be repeated.
+    /// The typed answer in progress has grown. The first growth of a turn begins a new value.
+    Partial {
+        /// The call whose worker is answering.
+        path: CallPath,
+        /// Turn of its conversation.
+        turn: u32,
+        /// The steps of the growth, in order.
+        growth: Vec<Growth>,
+    },
+    /// Discards the partial value of this call: the answer is invalid and is asked for again, is not the result after
+    /// all, or never ended.
+    DiscardPartial {
+        /// The call.
+        path: CallPath,
+        /// The turn that the value belongs to.
+        turn: u32,
+    },
+    /// Discards the deltas and the partial value of this turn: the request failed and may be repeated.
     Discard {
         /// The call.
         path: CallPath,

@@ -10,6 +10,9 @@
 //! The order of two parallel requests decides which gets the remaining budget. Each reservation is therefore a step
 //! of its own, and on a resume an account opens with the recorded reservations and usage below it
 //! ([`Driver::reserved_before`]), so that no budget is granted twice.
+//!
+//! [Budgets over time](crate::spending) are above the run. Their amounts are not among its records, so a request that a
+//! resumed run sends again reserves in them again.
 
 mod reserve;
 
@@ -17,7 +20,7 @@ pub use crate::{
     account::{Account, Left},
     budget::{BadBudget, Budget, Reserved},
 };
-pub(crate) use reserve::reserve;
+pub(crate) use reserve::{Budgets, reserve};
 
 use crate::{
     account::{Amount, Owner, Spent},
@@ -46,6 +49,7 @@ impl Reserved {
                 ModelErrorKind::Timeout | ModelErrorKind::Network | ModelErrorKind::Repetition => self.held(),
                 _ => Amount::default(),
             },
+            RecordKind::NotReserved { .. } => Amount::default(),
             _ => self.held(),
         }
     }

@@ -8,7 +8,7 @@ mod name;
 
 pub(crate) use message::EMPTY;
 pub use message::{Arguments, Blob, Message, MessageId, Part, Role, ToolCall, ToolResult};
-pub use name::{BadModelName, ModelName, PROVIDER_ALIASES, provider_name};
+pub use name::{BadModelName, ModelName, PROVIDER_ALIASES, is_free_provider, provider_name};
 
 use crate::{
     call_path::CallPath,
@@ -175,6 +175,14 @@ pub enum Delta {
     Call {
         /// Name of the tool.
         name: String,
+    },
+    /// More of the arguments of a call. The engine takes a typed answer from them; they are not shown.
+    #[serde(skip)]
+    Arguments {
+        /// The number of the call among those that have begun to appear, from 0.
+        call: u32,
+        /// The new piece of their JSON.
+        text: String,
     },
 }
 
@@ -424,6 +432,10 @@ pub trait Model: MaybeSend + MaybeSync {
     /// Reports that, in a resumed run, a record answers this request: the model is not asked. A model whose answers
     /// depend on the number of earlier requests counts the request.
     fn answered_before(&self, _request: ModelRequest<'_>) {}
+    /// Returns true if an earlier process has sent this request, and its answer is fetched instead of being asked for again.
+    fn continues(&self, _request: ModelRequest<'_>) -> bool {
+        false
+    }
     /// Reports that a conversation has ended: the model may drop all data that it keeps under `(run, conversation)`.
     fn forget(&self, _run: &str, _conversation: &CallPath) {}
 }

@@ -103,12 +103,12 @@ impl Operator for Unattended {
 /// A question is not put if `recall` has its answer when its turn comes.
 pub struct OneAtATime<O> {
     operator: O,
-    line: Mutex<Line>,
+    line: Mutex<Queue>,
 }
 
 /// The waiting questions, by number. Of those that may be put, the lowest is served.
 #[derive(Default)]
-struct Line {
+struct Queue {
     next: u64,
     waiting: BTreeMap<u64, InLine>,
     /// The conversations that keep the line, each below the previous one.
@@ -121,7 +121,7 @@ struct InLine {
     waker: Option<Waker>,
 }
 
-impl Line {
+impl Queue {
     /// The question whose turn it is.
     fn first(&mut self) -> Option<(u64, &mut InLine)> {
         let lease = self.leases.last();
@@ -141,7 +141,7 @@ impl<O> OneAtATime<O> {
         Self { operator, line: Mutex::default() }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, Queue> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -215,7 +215,7 @@ impl Price {
     }
 
     /// The number of output tokens that this amount buys after that many input tokens. `None` if there is no limit.
-    pub(crate) fn output_for(&self, money: Usd, input: u64) -> Option<u64> {
+    pub fn output_for(&self, money: Usd, input: u64) -> Option<u64> {
         let price = self.for_request(input);
         let input = price.dearest_input().for_tokens(input);
         match input > money {

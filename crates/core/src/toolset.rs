@@ -9,7 +9,7 @@ mod served;
 pub use served::WithServed;
 
 use crate::{
-    authority::{Authority, Extent, Mount, Network, Place},
+    authority::{Authority, Extent, Mount, Network, Place, VirtualPath},
     client_tool::ClientTool,
     code::CodeEntry,
     definition::{Definitions, WorkerDefinition},
@@ -80,6 +80,27 @@ pub struct Declarations {
     pub noun: &'static str,
     /// A name that workers can list without a definition; its meaning is known only in a run.
     pub reserved: Option<&'static str>,
+}
+
+/// The folders of skills that the configuration of a toolset names. The front end reads the skills in them into the
+/// worker's definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkillFolders {
+    /// The property of the configuration that lists the folders, below the root of the worker's package.
+    pub property: &'static str,
+    /// The folders that are searched if the property is absent, as far as they exist.
+    pub default: &'static [&'static str],
+}
+
+/// The calls that run without a question after a tool has returned a result. All other calls that the result led to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Narrowed {
+    /// The patterns of rules that match these calls.
+    pub to: Vec<Arc<str>>,
+    /// The reason for a question about another call.
+    pub by: Arc<str>,
+    /// A folder of the view in which reading stays as it was.
+    pub readable: VirtualPath,
 }
 
 /// Files of a program that a process executes because of a configuration. A worker that could write them could choose
@@ -268,8 +289,8 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Listing> {
         Box::pin(async { Listing::default() })
     }
-    /// The mounts of [served](Place::served) places that the kind shows to the worker for reading. `context` belongs to
-    /// a run and has the worker's authority without these mounts; it is absent if a program is only read. Starts
+    /// The mounts that the kind shows to the worker for reading: of [served](Place::served) places, or of folders that
+    /// belong to the worker's definition. `context` belongs to a run and has the worker's authority without these mounts; it is absent if a program is only read. Starts
     /// nothing.
     fn mounts(
         &self,
@@ -281,6 +302,21 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     }
     /// The file system that reads the places of [`ToolsetKind::mounts`].
     fn served(&self) -> Option<&dyn FileSystem> {
+        None
+    }
+    /// The folders of skills that its configuration names, if it offers skills.
+    fn skill_folders(&self) -> Option<SkillFolders> {
+        None
+    }
+    /// The calls to which a result of one of its tools narrows what follows from the result. `configuration` is that of a
+    /// worker in the chain of callers. The `arguments` of the call are absent if they do not name the whole result. Only
+    /// a kind with [`ToolsetKind::skill_folders`] is asked.
+    fn narrows(
+        &self,
+        _configuration: &Value,
+        _arguments: Option<&Value>,
+        _result: &Value,
+    ) -> Option<Narrowed> {
         None
     }
     /// Returns true if the kind inserts texts into templates, by `file("KIND:NAME", ARGUMENT=…)` with its name as KIND.
@@ -432,7 +468,9 @@ impl ToolsetRegistry {
     pub fn mounts(&self, worker: &WorkerDefinition, context: Option<&ToolsetContext<'_>>) -> Vec<Mount> {
         let mut mounts = Vec::new();
         for (name, whole) in &worker.toolsets {
-            let Some(kind) = self.get(name).filter(|kind| kind.served().is_some()) else { continue };
+            let shows =
+                |kind: &&Arc<dyn ToolsetKind>| kind.served().is_some() || kind.skill_folders().is_some();
+            let Some(kind) = self.get(name).filter(shows) else { continue };
             let Configuration { own, .. } = Configuration::parse(whole, name).unwrap_or_default();
             mounts.extend(kind.mounts(worker, &own, context));
         }

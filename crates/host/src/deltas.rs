@@ -32,8 +32,11 @@ impl Deltas {
         if !open.get(path).is_some_and(continues) {
             events.extend(open.remove(path).and_then(|open| open.finish(redactor, path)));
         }
-        let (Delta::Text { text } | Delta::Reasoning { text } | Delta::Call { name: text }) = &delta;
-        if matches!(delta, Delta::Call { .. }) {
+        let (Delta::Text { text }
+        | Delta::Reasoning { text }
+        | Delta::Call { name: text }
+        | Delta::Arguments { text, .. }) = &delta;
+        if matches!(delta, Delta::Call { .. } | Delta::Arguments { .. }) {
             events.extend(event(path, turn, &delta, redactor.redact(text).into_owned()));
             return events;
         }
@@ -73,6 +76,7 @@ fn event(path: &CallPath, turn: u32, kind: &Delta, text: String) -> Option<Event
         Delta::Text { .. } => Delta::Text { text },
         Delta::Reasoning { .. } => Delta::Reasoning { text },
         Delta::Call { .. } => Delta::Call { name: text },
+        Delta::Arguments { .. } => return None,
     };
     Some(Event::Delta { path: path.clone(), turn, delta })
 }

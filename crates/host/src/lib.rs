@@ -8,6 +8,7 @@ mod deltas;
 mod event_sink;
 mod interjector;
 mod memory_log;
+mod partials;
 mod ports;
 mod recorder;
 mod switches;

@@ -7,6 +7,7 @@ use crate::{
     deltas::Deltas,
     event_sink::EventSink,
     interjector::{Interjector, Said},
+    partials::Partials,
     ports::{Ambient, RunLog, Written},
     switches::{Canceller, Stopper},
 };
@@ -67,6 +68,7 @@ pub struct Recorder<L> {
     shared: InProcess,
     events: Option<Arc<dyn EventSink>>,
     deltas: Deltas,
+    partials: Partials,
     canceller: Canceller,
     stopper: Stopper,
     interjector: Interjector,
@@ -118,6 +120,7 @@ impl<L: RunLog> Recorder<L> {
             queued,
             events: None,
             deltas: Deltas::default(),
+            partials: Partials::default(),
             canceller: Canceller::default(),
             stopper: Stopper::default(),
             interjector: Interjector::default(),
@@ -236,12 +239,14 @@ impl<L: RunLog> Recorder<L> {
         if let (StepName::Model(_), Some(events)) = (step, &self.events) {
             match body {
                 RecordKind::ModelAnswered { .. } => {
-                    self.deltas
-                        .finish(self.log.redactor(), path)
-                        .into_iter()
-                        .for_each(|event| events.event(event));
+                    let redactor = self.log.redactor();
+                    let rest = [self.deltas.finish(redactor, path), self.partials.finish(redactor, path)];
+                    rest.into_iter().flatten().for_each(|event| events.event(event));
                 }
-                _ => self.deltas.discard(path),
+                _ => {
+                    self.deltas.discard(path);
+                    self.partials.discard(path);
+                }
             }
         }
         if let RecordKind::RunStarted { requester: Some(requester), .. } = &body {
@@ -657,9 +662,18 @@ impl<L: RunLog> Driver for Recorder<L> {
                 let redacted = self.deltas.push(self.log.redactor(), &path, turn, delta);
                 redacted.into_iter().for_each(|event| events.event(event));
             }
-            Event::Discard { path, turn } => {
-                self.deltas.discard(&path);
-                events.event(Event::Discard { path, turn });
+            Event::Partial { path, turn, growth } => {
+                let redacted = self.partials.push(self.log.redactor(), &path, turn, growth);
+                redacted.into_iter().for_each(|event| events.event(event));
+            }
+            Event::Discard { ref path, .. } => {
+                self.deltas.discard(path);
+                self.partials.discard(path);
+                events.event(event);
+            }
+            Event::DiscardPartial { ref path, .. } => {
+                self.partials.discard(path);
+                events.event(event);
             }
             // Made by the journal, which has redacted it.
             record @ Event::Record { .. } => events.event(record),

@@ -7,6 +7,7 @@ use crate::{
     python::{PythonFor, code_reader},
     settings::Settings,
 };
+use llm_do_migrate::Migration;
 use llm_do_models::Providers;
 use llm_do_program::{
     Checker, Diagnostic,
@@ -69,7 +70,8 @@ impl Editing {
             confiner: Arc::default(),
             only_looks: true,
         };
-        let mut host = request.host(around, kinds::reading(toolsets.clone(), home), providers);
+        let mut host =
+            request.host(around, kinds::reading(toolsets.clone(), home), providers, Arc::new(Migration));
         host.code = reads_code.then(|| code_reader(python.python()));
         host.limits = user.limits;
         Ok(Self { warnings, checker: Some(Checker::new(source, host)), config })

@@ -191,6 +191,7 @@ mod missing;
 mod model_choice;
 mod named_path;
 mod open_questions;
+mod over_time;
 mod problem;
 mod program_operator;
 mod protected;
@@ -347,6 +348,7 @@ pub mod host {
     pub use crate::model_choice::DetectedModel;
     pub use crate::named_path::{check_named, make_named_folder, write_named};
     pub use crate::open_questions::{Asked, NotTaken, OpenQuestions, Taken, digest};
+    pub use crate::over_time::{BudgetState, BudgetsOverTime, TokenAmounts, TokenBudgets};
     pub use crate::program_operator::{PROTOCOL, ProgramOperator};
     pub use crate::python::{PythonFor, code_reader};
     /// A question as plain text and as Markdown.

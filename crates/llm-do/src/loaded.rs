@@ -5,6 +5,7 @@ use crate::{
     kinds,
     located::Located,
     missing, model_choice,
+    over_time::BudgetsOverTime,
     problem::{NoKey, Problem},
     protected::Protected,
     python::{PythonFor, code_reader, prepare},
@@ -18,6 +19,7 @@ use llm_do_core::{
     schema::sha256, toolset::ToolsetRegistry, vfs::FileSystem, worker::WorkerDefinition,
 };
 use llm_do_mcp::Mcp;
+use llm_do_migrate::Migration;
 use llm_do_models::Providers;
 use llm_do_program::{
     Diagnostic, LoadOptions, Program, Source, Start, UserConfig, manifest::Provider, target::Request,
@@ -81,6 +83,7 @@ pub(crate) struct Machinery {
     pub(crate) declared: BTreeMap<String, Provider>,
     pub(crate) fallback_model: Option<ModelName>,
     pub(crate) user: UserConfig,
+    pub(crate) over_time: BudgetsOverTime,
     pub(crate) recorded: RecordedRuns,
     pub(crate) grantor: Arc<dyn Grantor>,
     pub(crate) redactor: Arc<Redactor>,
@@ -129,12 +132,13 @@ impl Located {
         apply(&options.grants, &confiner, &python)?;
 
         let user = user_config(&home)?;
+        let over_time = BudgetsOverTime::read(&home, around.home.as_deref())?;
         let declare = |providers, (name, declared): (&String, &Provider)| {
             model_choice::declare(providers, name, declared)
         };
         let providers = user.providers.iter().fold(providers, declare);
         let names = providers.names().into_iter().map(str::to_owned).collect();
-        let mut load_options = settings.request.host(&around, toolsets.clone(), names);
+        let mut load_options = settings.request.host(&around, toolsets.clone(), names, Arc::new(Migration));
         load_options.code = Some(code_reader(Arc::clone(&python)));
         load_options.limits = user.limits;
         let identity = PathBuf::from(target.source.identity().as_str());
@@ -176,6 +180,7 @@ impl Located {
             declared,
             fallback_model: settings.fallback_model,
             user,
+            over_time,
             recorded,
             grantor: settings.grantor,
             redactor: Arc::new(Redactor::for_environment(std::env::vars_os(), secrets)),

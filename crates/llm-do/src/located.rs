@@ -49,6 +49,13 @@ impl Located {
         self
     }
 
+    /// Keeps the journals of the program's runs in that folder, in place of its own.
+    #[must_use]
+    pub fn recorded_in(mut self, runs_dir: PathBuf) -> Self {
+        self.runs_dir = runs_dir;
+        self
+    }
+
     /// Returns the folder that the workers see as their own: a project's root, or for a lone worker file the current
     /// directory.
     pub fn folder(&self) -> &Place {

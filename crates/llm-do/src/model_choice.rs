@@ -4,7 +4,7 @@ use crate::{
     grant::Grant,
     missing,
     problem::Problem,
-    settings::{Environment, RunOptions},
+    settings::{Environment, RunOptions, Settings},
 };
 use llm_do_core::{
     model::{BadModelName, Model, ModelError, ModelErrorKind, ModelName, Models, Terms},
@@ -189,4 +189,17 @@ pub(crate) fn open(
         return Err(fail(Some(&name), message));
     }
     Ok(left_out)
+}
+impl Settings {
+    /// Adds the providers that another program declares, so that its models can be named here, too.
+    #[must_use]
+    pub fn with_providers_of(mut self, program: &Program) -> Self {
+        let declared = program.providers().clone();
+        let own = self.providers;
+        self.providers = Box::new(move |providers, confiner| {
+            let all = own(providers, confiner);
+            declared.iter().fold(all, |all, (name, provider)| declare(all, name, provider))
+        });
+        self
+    }
 }

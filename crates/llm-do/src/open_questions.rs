@@ -16,14 +16,14 @@ pub fn digest(waiting: &Waiting) -> String {
 
 /// The open questions of a run, and the authors of the answers to the others. The first answer to a question counts.
 pub struct OpenQuestions {
-    state: Mutex<State>,
+    state: Mutex<QuestionTable>,
     changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct QuestionTable {
     /// Open questions by call and step. Few runs ask more than one question at a time, and many may wait with one.
-    open: Vec<Open>,
+    open: Vec<OpenQuestion>,
     decided: HashMap<QuestionId, Arc<str>>,
     /// The questions that waited in an earlier process and that the run has not put again yet.
     expected: HashSet<QuestionId>,
@@ -32,7 +32,7 @@ struct State {
     closed: bool,
 }
 
-impl State {
+impl QuestionTable {
     /// Returns the index of an open question, or the index at which to insert it.
     fn find(&self, id: &QuestionId) -> Result<usize, usize> {
         self.open.binary_search_by(|open| open.waiting.id.cmp(id))
@@ -40,7 +40,7 @@ impl State {
 }
 
 /// An open question.
-struct Open {
+struct OpenQuestion {
     waiting: Waiting,
     reply: oneshot::Sender<Given>,
 }
@@ -88,7 +88,7 @@ impl Default for OpenQuestions {
 }
 
 impl OpenQuestions {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QuestionTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,7 +100,7 @@ impl OpenQuestions {
             return None;
         }
         state.expected.remove(&waiting.id);
-        let open = Open { waiting: waiting.clone(), reply };
+        let open = OpenQuestion { waiting: waiting.clone(), reply };
         match state.find(&waiting.id) {
             Ok(at) => state.open[at] = open,
             Err(at) => {
@@ -169,7 +169,7 @@ impl OpenQuestions {
             Ok(at) => {
                 let accepted = state.open[at].waiting.question.accept(answer);
                 accepted.map_err(|why| NotTaken::NotAccepted { id: id.clone(), why })?;
-                let Open { reply, .. } = state.open.remove(at);
+                let OpenQuestion { reply, .. } = state.open.remove(at);
                 state.decided.insert(id.clone(), Arc::clone(by));
                 Ok(Taken(reply))
             }
@@ -225,7 +225,7 @@ impl Drop for Asked<'_> {
     fn drop(&mut self) {
         let mut state = self.questions.state();
         let Ok(at) = state.find(&self.id) else { return };
-        let Open { waiting, .. } = state.open.remove(at);
+        let OpenQuestion { waiting, .. } = state.open.remove(at);
         if waiting.question.has_expired(now_ms()) {
             state.expired.insert(waiting.id);
         }

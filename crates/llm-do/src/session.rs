@@ -10,6 +10,7 @@ use crate::{
     located::Located,
     missing,
     model_choice::{self, DetectedModel},
+    over_time::outside::CountedModel,
     problem::{NoKey, Problem},
     reach::Reach,
     resume::{Decisions, PastRun, ResumeError},
@@ -28,6 +29,7 @@ use llm_do_core::{
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::{Origin, Origins, UntrustedPlaces},
     source::FunctionSource,
+    spending::Spending,
     toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
     worker::{BoundPath, Definitions, INPUT, ModelChoice, WorkerDefinition},
@@ -70,6 +72,7 @@ pub(crate) struct Opened {
     /// The models of workers that can't be asked, each with the reason. Others are asked in their place.
     left_out: BTreeMap<ModelName, String>,
     gate: Arc<Gate>,
+    spending: Option<Arc<dyn Spending>>,
     denies_unattended: bool,
     started: Started,
     /// Runtimes of the tools' code, determined when a run first records them.
@@ -105,6 +108,14 @@ impl Granted {
                 models
             }
         };
+        // The models of a host, and recorded ones, cost nothing that a budget of the user counts.
+        let spending = match &source {
+            ModelSource::Given { .. } => None,
+            ModelSource::Providers => {
+                let program = options.budgets_of.as_deref().unwrap_or(&loaded.identity);
+                machinery.over_time.of_run(program, options.client.as_ref())?
+            }
+        };
         let program = &loaded.program;
         let user = &machinery.user;
         let asked = options.mode.or(user.mode).unwrap_or_default();
@@ -128,6 +139,7 @@ impl Granted {
             detected,
             left_out,
             gate: Arc::new(gate),
+            spending,
             denies_unattended: unattended && mode == Mode::AutoDeny,
             runtimes: OnceLock::new(),
         };
@@ -330,12 +342,19 @@ impl Session {
         media_type == "text/plain" || model.is_some_and(|model| model.capabilities().sees.reads(media_type))
     }
 
-    /// Opens a model that the host itself asks, outside of runs. No request is sent.
+    /// Opens a model that the host itself asks, outside of runs. No request is sent. Budgets over time count its requests.
     ///
     /// # Errors
     /// The provider is unknown, not granted, or can't be used.
     pub fn model(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
-        self.opened.models.open(name)
+        let inner = self.opened.models.open(name)?;
+        let terms = self.opened.models.terms(name);
+        match self.opened.spending.clone() {
+            Some(spending) if terms.price.is_some() || !name.is_free() => {
+                Ok(Arc::new(CountedModel { inner, spending, terms }))
+            }
+            _ => Ok(inner),
+        }
     }
 
     /// Returns the folder of the user's own files, which belong to no project.
@@ -557,6 +576,7 @@ impl Session {
             redact: Arc::clone(&machinery.redactor) as _,
             for_client: self.opened.options.client.is_some(),
             stand_ins: None,
+            spending: self.opened.spending.clone(),
         }
     }
 
@@ -630,7 +650,7 @@ impl Session {
     }
 
     /// Returns the files beside the program's definitions that decide about the run, and about the next one: those with
-    /// sets of the operator's rules, scripts that replace a model, and weights.
+    /// sets of the operator's rules, scripts that replace a model, weights, and budgets over time with their use.
     fn deciding_files(&self) -> Vec<Place> {
         let machinery = &self.loaded.machinery;
         let (operator, user) = (&self.opened.gate.operator, &self.opened.gate.user.lines);
@@ -645,6 +665,7 @@ impl Session {
         let models = workers.chain(choice.defaults.iter().chain(&choice.fallback).cloned());
         let local = models.filter(|model| ["script", "local"].contains(&model.provider()));
         files.extend(local.map(|model| machinery.current_dir.join(model.model())));
+        files.extend(machinery.over_time.files());
         files.sort();
         files.dedup();
         // A name of weights in the user's catalogue is no file here.

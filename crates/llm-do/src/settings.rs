@@ -97,6 +97,9 @@ pub struct RunOptions {
     pub grants: Vec<Grant>,
     /// The budget of the run.
     pub budget: Budget,
+    /// The program whose budgets over time count the run, if it is another than the one that is opened: the case of a test
+    /// runs a copy of its program.
+    pub budgets_of: Option<PathBuf>,
     /// True if the entry holds a conversation with the operator.
     pub chat: bool,
     /// True if somebody other than the operator writes the inputs, for example a client of a server: they are then
@@ -128,6 +131,7 @@ impl Default for RunOptions {
             rules: Vec::new(),
             grants: Vec::new(),
             budget: Budget::default(),
+            budgets_of: None,
             chat: false,
             untrusted_input: false,
             client: None,

@@ -186,14 +186,18 @@ impl Question<'_> {
 
     fn prepare_rename(&mut self) -> Result<Value, Failure> {
         let columns = self.client.columns;
-        let found = self.named(|_, _, at, range, named| match named {
-            Named::Worker(name) => {
-                json!({"range": range_in(&at.text, range, columns), "placeholder": name})
-            }
-            Named::Parameter { name, .. } => {
-                json!({"range": range_in(&at.text, range, columns), "placeholder": name})
-            }
-            _ => Value::Null,
+        let found = self.named(|_, _, at, range, named| {
+            let (range, name) = match named {
+                Named::Worker(name) | Named::Parameter { name, .. } => (range, name),
+                // A file stays in its folder, so only its own name is edited.
+                Named::File(path) => {
+                    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                    let start = range.end.saturating_sub(name.len()).max(range.start);
+                    (start..range.end, name)
+                }
+                Named::Tool { .. } | Named::Code { .. } => return Value::Null,
+            };
+            json!({"range": range_in(&at.text, range, columns), "placeholder": name})
         })?;
         Ok(found.unwrap_or(Value::Null))
     }
@@ -206,7 +210,7 @@ impl Question<'_> {
         let found = self.named(|program, symbols, _, _, named| {
             let renamed = language::rename(symbols, &named, &new).map_err(Failure::Refused)?;
             if !renamed.files.is_empty() && !can_move {
-                return Err(Failure::Refused("this editor can't rename the file of the worker".into()));
+                return Err(Failure::Refused("this editor can't rename files".into()));
             }
             let mut ranges = Ranges::new(columns);
             let mut edits: BTreeMap<PathBuf, Vec<Value>> = BTreeMap::new();

@@ -6,7 +6,7 @@ use llm_do::host::program::line_index::Columns;
 use serde_json::{Value, json};
 
 /// The kinds of semantic tokens, in the order of their numbers.
-pub(crate) const TOKENS: [&str; 10] = [
+pub(crate) const TOKENS: [&str; 15] = [
     "property",
     "string",
     "number",
@@ -17,6 +17,11 @@ pub(crate) const TOKENS: [&str; 10] = [
     "parameter",
     "operator",
     "heading",
+    "emphasis",
+    "strong",
+    "code",
+    "link",
+    "listMarker",
 ];
 
 /// Reads what the client can do.

@@ -2,14 +2,12 @@
 
 use gen_lsp_types::{Position, Range};
 use llm_do::host::program::{
-    line_index::{Columns, LineColumn, LineIndex},
-    span::{SourceFile, Span},
+    line_index::{Columns, LineColumn, LineIndex, LineIndexes},
+    span::Span,
 };
 use std::{
-    collections::HashMap,
     fs, ops,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Returns the path of a `file:` URI.
@@ -57,25 +55,21 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Converts bytes to ranges. The lines of each text are found once.
+/// Converts spans to ranges.
 pub(crate) struct Ranges {
     columns: Columns,
-    known: HashMap<usize, (Arc<SourceFile>, LineIndex)>,
+    lines: LineIndexes,
 }
 
 impl Ranges {
     pub(crate) fn new(columns: Columns) -> Self {
-        Self { columns, known: HashMap::new() }
+        Self { columns, lines: LineIndexes::default() }
     }
 
     /// Returns the range of a span; the start of the file for the file as a whole.
     pub(crate) fn span(&mut self, span: &Span) -> Range {
-        let file = span.file();
-        let (_, index) = self
-            .known
-            .entry(Arc::as_ptr(file).addr())
-            .or_insert_with(|| (Arc::clone(file), LineIndex::new(file.text())));
-        range(index, file.text(), span.range().unwrap_or(0..0), self.columns)
+        let ops::Range { start, end } = self.lines.range(span, self.columns);
+        Range { start: at(start), end: at(end) }
     }
 }
 
@@ -88,7 +82,10 @@ pub(crate) fn range(index: &LineIndex, text: &str, bytes: ops::Range<usize>, col
 }
 
 pub(crate) fn position(index: &LineIndex, text: &str, offset: usize, columns: Columns) -> Position {
-    let LineColumn { line, column } = index.position(text, offset, columns);
+    at(index.position(text, offset, columns))
+}
+
+fn at(LineColumn { line, column }: LineColumn) -> Position {
     Position { line, character: column }
 }
 

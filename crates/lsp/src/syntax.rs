@@ -73,6 +73,11 @@ fn tokens(path: &str, text: &str, index: &LineIndex, columns: Columns) -> Vec<u3
             TokenKind::Parameter => "parameter",
             TokenKind::Operator => "operator",
             TokenKind::Heading => "heading",
+            TokenKind::Emphasis => "emphasis",
+            TokenKind::Strong => "strong",
+            TokenKind::Code => "code",
+            TokenKind::Link => "link",
+            TokenKind::ListMarker => "listMarker",
         };
         let kind = TOKENS.iter().zip(0..).find(|(known, _)| **known == name).map_or(0, |(_, number)| number);
         if start.line != end.line || end.character <= start.character {

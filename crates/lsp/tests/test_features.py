@@ -219,6 +219,31 @@ class Features(Case):
             with self.assertRaises(Failed):
                 self.run_server.about("rename", at, "style: short", 1, newName=wrong)
 
+    def test_rename_a_template_and_a_schema(self):
+        before = self.findings()
+        server = self.run_server
+        at = self.open_worker("main.worker")
+        prepared = server.about("prepareRename", at, "head.j2", 1)
+        self.assertEqual(prepared["placeholder"], "head.j2")
+        self.renamed(at, "head.j2", 1, "top.j2")
+        self.assertIn('{% include "top.j2" %}', (self.folder / "main.worker").read_text())
+        self.assertTrue((self.folder / "templates/top.j2").exists())
+        at = self.open_worker("workers/summarize.worker")
+        for wrong in ["", "../x.json", "x.yaml", ".json"]:
+            with self.assertRaises(Failed):
+                server.about("rename", at, "out.json", 1, newName=wrong)
+        self.renamed(at, "out.json", 1, "summary.json")
+        self.assertIn("schema_out_ref: summary.json\n", (self.folder / "workers/summarize.worker").read_text())
+        self.assertTrue((self.folder / "workers/summary.json").exists())
+        self.assertEqual(self.findings(), before)
+
+    def test_a_manifest_with_a_syntax_error(self):
+        at = self.open_worker("project.yaml", MANIFEST.replace("features", "[features") + "mo")
+        found = self.run_server.settled(at, 1)
+        self.assertEqual([one["code"] for one in found if one["severity"] == 1], ["E0107"])
+        self.assertIn("models", self.run_server.labels(at, "rw}\nmo"))
+        self.assertNotIn("entry", self.run_server.labels(at, "rw}\nmo"))
+
     def test_symbols_and_folds(self):
         server = self.run_server
         at = self.open_worker("main.worker")
@@ -284,6 +309,11 @@ class Features(Case):
             ('"head.j2"', "string"),
         ]:
             self.assertIn(expected, seen)
+        prompt = "---\nmode: single\n---\n- *Be* **brief** with `x` and [y](z).\n"
+        at = self.open_worker("workers/marked.worker", prompt)
+        data = server.ask("textDocument/semanticTokens/full", {"textDocument": {"uri": at}})["data"]
+        kinds = [legend[data[i + 3]] for i in range(10, len(data), 5)]
+        self.assertEqual(kinds, ["listMarker", "emphasis", "strong", "code", "link"])
         yaml = "instructions: |\n  Hi {{ input }}\n  there # no comment\n# a comment\nmode: single\n"
         at = self.open_worker("workers/only.yaml", yaml)
         data = server.ask("textDocument/semanticTokens/full", {"textDocument": {"uri": at}})["data"]

@@ -591,6 +591,13 @@ impl Model for BatchedModel {
         self.inner.answered_before(request);
     }
 
+    fn continues(&self, request: ModelRequest<'_>) -> bool {
+        self.batcher.is_on() && {
+            let state = self.batcher.lock();
+            state.in_batch.contains(request.run) || state.arrived.contains_key(request.run)
+        }
+    }
+
     fn forget(&self, run: &str, conversation: &CallPath) {
         self.inner.forget(run, conversation);
     }

@@ -44,14 +44,14 @@ const MEASURED: Duration = Duration::from_secs(2);
 pub(crate) struct Pace {
     provider: Arc<str>,
     ceiling: usize,
-    state: Mutex<State>,
+    state: Mutex<PaceState>,
     /// A lock that keeps waiting requests in the order in which they came: only the first one looks at the clock.
     turn: tokio::sync::Mutex<()>,
     /// Notified when a request has ended or the pace has changed.
     freed: Notify,
 }
 
-struct State {
+struct PaceState {
     window: f64,
     /// True if the window doubles with each round, as long as nothing is refused.
     doubles: bool,
@@ -123,7 +123,7 @@ impl Pace {
     /// Creates the pace of a provider that gets at most `ceiling` requests at the same time.
     pub(crate) fn new(provider: Arc<str>, ceiling: usize) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = PaceState {
             window: FIRST_WINDOW.min(ceiling as f64),
             doubles: true,
             rate: None,
@@ -206,12 +206,12 @@ impl Pace {
         self.lock().refused
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PaceState {
     /// Takes a place, or returns the event to wait for.
     fn take(&mut self, now: Instant) -> Option<Wait> {
         if let Some(until) = self.paused.filter(|until| *until > now) {

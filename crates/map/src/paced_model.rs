@@ -400,6 +400,10 @@ impl Model for PacedModel {
         })
     }
 
+    fn continues(&self, request: ModelRequest<'_>) -> bool {
+        self.inner.continues(request)
+    }
+
     fn answered_before(&self, request: ModelRequest<'_>) {
         self.inner.answered_before(request);
     }

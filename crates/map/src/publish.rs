@@ -38,7 +38,7 @@ const ROW_FIELD: &[u8] = b"{\"row\":";
 
 /// A line of the output.
 #[derive(Serialize)]
-struct Line<'a> {
+struct OutputRow<'a> {
     row: u64,
     output: &'a Value,
     usage: &'a Usage,
@@ -190,7 +190,7 @@ impl Publisher {
         let (row, run) = (row + 1, id.to_string());
         match end {
             RowEnd::Done(Done { output, usage }) => {
-                serde_json::to_writer(&mut self.output, &Line { row, output, usage, run })?;
+                serde_json::to_writer(&mut self.output, &OutputRow { row, output, usage, run })?;
                 self.output.write_all(b"\n")
             }
             RowEnd::Failed(failed) => {

@@ -96,7 +96,7 @@ pub(crate) struct Results {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct EndedRow<'a> {
     row: String,
     #[serde(flatten)]
     end: &'a RowEnd,
@@ -186,7 +186,7 @@ impl Results {
 
     /// Adds an end.
     pub(crate) fn add(&mut self, id: RowId, end: &RowEnd) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&Line { row: id.to_string(), end })?;
+        let mut line = serde_json::to_vec(&EndedRow { row: id.to_string(), end })?;
         line.push(b'\n');
         let length = u32::try_from(line.len()).map_err(|_| io::Error::other("an output of 4 GiB"))?;
         let offset = self.append(&line)?;

@@ -26,7 +26,7 @@ pub struct Blocks {
     line: String,
     /// True if the line began before [`Blocks::line`], and that part was already processed.
     continues: bool,
-    open: Open,
+    open: OpenBlock,
     /// The source of the open block that was not given yet.
     chunk: String,
     /// The last block that was given.
@@ -40,7 +40,7 @@ pub struct Blocks {
 
 /// The block that the next line may continue.
 #[derive(Debug)]
-enum Open {
+enum OpenBlock {
     None,
     /// A paragraph, a table, or HTML. A table that was given in part repeats its head.
     Text {
@@ -84,7 +84,7 @@ impl Blocks {
             links: true,
             line: String::new(),
             continues: false,
-            open: Open::None,
+            open: OpenBlock::None,
             chunk: String::new(),
             last: None,
             blank: false,
@@ -168,20 +168,20 @@ impl Blocks {
     /// Processes a further piece of a line that is too long.
     fn take_rest(&mut self, line: String, ended: bool) {
         match &mut self.open {
-            Open::Fenced(_, code) => self.out.push(code.line(&line)),
-            Open::Raw(end) => {
+            OpenBlock::Fenced(_, code) => self.out.push(code.line(&line)),
+            OpenBlock::Raw(end) => {
                 let end = *end;
                 self.out.push(plain(line));
                 if ended && source::ends_raw(&self.out[self.out.len() - 1].text(), end) {
-                    self.open = Open::None;
+                    self.open = OpenBlock::None;
                 }
             }
-            Open::Indented(_) => self.out.push(Code::plain().line(&line)),
-            Open::None => {
-                self.open = Open::Text { head: None };
+            OpenBlock::Indented(_) => self.out.push(Code::plain().line(&line)),
+            OpenBlock::None => {
+                self.open = OpenBlock::Text { head: None };
                 self.collect(&line);
             }
-            Open::Text { .. } | Open::Quote | Open::Item(_) => self.collect(&line),
+            OpenBlock::Text { .. } | OpenBlock::Quote | OpenBlock::Item(_) => self.collect(&line),
         }
     }
 
@@ -189,49 +189,49 @@ impl Blocks {
     fn take_line(&mut self, line: String) {
         let blank = source::is_blank(&line);
         match &mut self.open {
-            Open::None => {}
-            Open::Fenced(fence, _) if fence.is_closed_by(&line) => {
-                self.open = Open::None;
+            OpenBlock::None => {}
+            OpenBlock::Fenced(fence, _) if fence.is_closed_by(&line) => {
+                self.open = OpenBlock::None;
                 return;
             }
-            Open::Fenced(fence, code) => {
+            OpenBlock::Fenced(fence, code) => {
                 self.out.push(code.line(&source::unindented(&line, fence.indent)));
                 return;
             }
-            Open::Raw(end) => {
+            OpenBlock::Raw(end) => {
                 if source::ends_raw(&line, end) {
-                    self.open = Open::None;
+                    self.open = OpenBlock::None;
                 }
                 self.out.push(plain(line));
                 return;
             }
-            Open::Indented(blanks) if blank => {
+            OpenBlock::Indented(blanks) if blank => {
                 *blanks += 1;
                 return;
             }
-            Open::Indented(blanks) if source::indentation(&line).0 >= 4 => {
+            OpenBlock::Indented(blanks) if source::indentation(&line).0 >= 4 => {
                 let blanks = mem::take(blanks);
                 self.out.extend((0..blanks).map(|_| Line::default()));
                 self.out.push(Code::plain().line(&source::unindented(&line, 4)));
                 return;
             }
-            Open::Indented(blanks) => {
+            OpenBlock::Indented(blanks) => {
                 self.blank = *blanks > 0;
-                self.open = Open::None;
+                self.open = OpenBlock::None;
             }
             _ if source::is_too_deep(&line) => self.close(),
-            Open::Text { .. } if blank => self.close(),
-            Open::Text { .. } if source::is_underline(&line) => {
+            OpenBlock::Text { .. } if blank => self.close(),
+            OpenBlock::Text { .. } if source::is_underline(&line) => {
                 self.collect(&line);
                 self.close();
                 return;
             }
-            Open::Text { .. } if source::interrupts_paragraph(&line) => self.close(),
-            Open::Text { .. } => {
+            OpenBlock::Text { .. } if source::interrupts_paragraph(&line) => self.close(),
+            OpenBlock::Text { .. } => {
                 self.collect(&line);
                 return;
             }
-            Open::Quote => {
+            OpenBlock::Quote => {
                 let lazy = !blank
                     && !source::interrupts_paragraph(&line)
                     && is_paragraph(self.chunk.lines().next_back().unwrap_or_default());
@@ -241,7 +241,7 @@ impl Blocks {
                 }
                 self.close();
             }
-            Open::Item(item) => {
+            OpenBlock::Item(item) => {
                 if item.takes(&line, &self.chunk) {
                     item.track(&line);
                     self.collect(&line);
@@ -263,30 +263,30 @@ impl Blocks {
         } else if let Some(fence) = Fence::open(&line) {
             self.separate(Kind::Other);
             let code = Code::new(&fence.language);
-            self.open = Open::Fenced(fence, code);
+            self.open = OpenBlock::Fenced(fence, code);
         } else if source::indentation(&line).0 >= 4 {
             self.separate(Kind::Other);
             self.out.push(Code::plain().line(&source::unindented(&line, 4)));
-            self.open = Open::Indented(0);
+            self.open = OpenBlock::Indented(0);
         } else if let Some(end) = source::raw_end(&line) {
             self.separate(Kind::Other);
             if !source::ends_raw(&line, end) {
-                self.open = Open::Raw(end);
+                self.open = OpenBlock::Raw(end);
             }
             self.out.push(plain(line));
         } else if source::is_heading(&line) || source::is_rule(&line) {
             self.chunk = line;
             self.give(Kind::Other, None, false);
         } else if source::is_quote(&line) {
-            self.open = Open::Quote;
+            self.open = OpenBlock::Quote;
             self.collect(&line);
         } else if let Some(marker) = Marker::of(&line) {
             let mut item = Item::new(marker, self.next_number(marker));
             item.track(&line);
-            self.open = Open::Item(item);
+            self.open = OpenBlock::Item(item);
             self.collect(&line);
         } else {
-            self.open = Open::Text { head: None };
+            self.open = OpenBlock::Text { head: None };
             self.collect(&line);
         }
     }
@@ -302,10 +302,10 @@ impl Blocks {
     /// Adds a line to the open block. A block that is too long is given in pieces.
     fn collect(&mut self, line: &str) {
         match &self.open {
-            Open::Item(item) if item.is_continued && self.chunk.is_empty() => {
+            OpenBlock::Item(item) if item.is_continued && self.chunk.is_empty() => {
                 item.resume(line, &mut self.chunk);
             }
-            Open::Text { head: Some(head) } if self.chunk.is_empty() => {
+            OpenBlock::Text { head: Some(head) } if self.chunk.is_empty() => {
                 self.chunk.push_str(head);
                 self.chunk.push_str(line);
             }
@@ -316,11 +316,11 @@ impl Blocks {
             return;
         }
         match &mut self.open {
-            Open::Item(item) => {
+            OpenBlock::Item(item) => {
                 let (number, is_continued) = (item.number, mem::replace(&mut item.is_continued, true));
                 self.give(Kind::Item, number, is_continued);
             }
-            Open::Text { head } => {
+            OpenBlock::Text { head } => {
                 *head = source::table_head(&self.chunk).map(str::to_owned);
                 self.give(Kind::Text, None, false);
             }
@@ -332,12 +332,12 @@ impl Blocks {
 
     /// Completes the open block.
     fn close(&mut self) {
-        match mem::replace(&mut self.open, Open::None) {
-            Open::None | Open::Fenced(..) | Open::Raw(_) => {}
-            Open::Indented(blanks) => self.blank |= blanks > 0,
-            Open::Text { .. } => self.give(Kind::Text, None, false),
-            Open::Quote => self.give(Kind::Other, None, false),
-            Open::Item(item) => {
+        match mem::replace(&mut self.open, OpenBlock::None) {
+            OpenBlock::None | OpenBlock::Fenced(..) | OpenBlock::Raw(_) => {}
+            OpenBlock::Indented(blanks) => self.blank |= blanks > 0,
+            OpenBlock::Text { .. } => self.give(Kind::Text, None, false),
+            OpenBlock::Quote => self.give(Kind::Other, None, false),
+            OpenBlock::Item(item) => {
                 self.give(Kind::Item, item.number, item.is_continued);
                 self.blank |= item.blank;
             }

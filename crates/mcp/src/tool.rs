@@ -244,7 +244,7 @@ impl Leaf for McpTool {
 
 /// The recorded state of open questions: all that is needed to continue once they are answered.
 #[derive(Serialize, Deserialize)]
-struct Open {
+struct Elicitation {
     asked: Vec<ElicitRequestParams>,
     continuation: Continuation,
 }
@@ -262,7 +262,7 @@ fn asks(
         return Err(format!("it has more than {MOST_QUESTIONS} questions at once"));
     }
     let questions = asked.iter().map(|asked| elicit::question(server, asked)).collect::<Result<_, _>>()?;
-    Ok((questions, json!(Open { asked, continuation })))
+    Ok((questions, json!(Elicitation { asked, continuation })))
 }
 
 /// Returns the questions of the last round with their answers.
@@ -273,7 +273,7 @@ fn answered(answers: &ToolAnswers) -> Result<(Continuation, Vec<(ElicitRequestPa
     if answers.round >= MOST_ROUNDS {
         return Err(format!("it has asked the user {MOST_ROUNDS} times"));
     }
-    let Open { asked, continuation } = serde_json::from_value((*answers.state).clone())
+    let Elicitation { asked, continuation } = serde_json::from_value((*answers.state).clone())
         .map_err(|error| format!("the record of its questions can't be read: {error}"))?;
     Ok((continuation, asked.into_iter().zip(answers.answers.iter().cloned()).collect()))
 }

@@ -31,7 +31,7 @@ struct Rates {
 
 /// A line of the table.
 #[derive(Clone, Debug, Deserialize)]
-struct Line {
+struct PriceRow {
     input: Usd,
     cached_input: Option<Usd>,
     cache_write: Option<Usd>,
@@ -45,7 +45,7 @@ struct Line {
     later: Vec<Rates>,
 }
 
-impl Line {
+impl PriceRow {
     /// Returns the terms on a day, as `2027-01-01`.
     fn on(&self, day: impl FnOnce() -> String) -> Terms {
         let mut price = Price {
@@ -80,7 +80,7 @@ fn entry(name: &str) -> Option<&'static str> {
     rest.lines().next().map(|line| line.trim_end_matches(','))
 }
 
-fn line(name: &str) -> Option<Line> {
+fn line(name: &str) -> Option<PriceRow> {
     serde_json::from_str(entry(name)?).ok()
 }
 
@@ -122,7 +122,7 @@ impl PriceList {
         #[derive(Deserialize)]
         struct File {
             from: From,
-            models: std::collections::BTreeMap<String, Line>,
+            models: std::collections::BTreeMap<String, PriceRow>,
         }
         let File { from, models } = serde_json::from_str(TABLE).expect("a test has read the table");
         let day = today();
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_announced_price_holds_from_its_day_on() {
-        let line: Line = serde_json::from_str(
+        let line: PriceRow = serde_json::from_str(
             r#"{"input": 1, "output": 2, "context": 9, "later": [{"from": "2027-01-01", "input": 3, "output": 4}]}"#,
         )
         .unwrap();

@@ -102,8 +102,9 @@ impl Model for ScriptModel {
                 tokio::time::sleep(entry.delay).await;
             }
             let answer = answer?;
+            let mut calls = 0;
             for part in &answer.parts {
-                tell(part, &entry.stream, deltas).await;
+                tell(part, &entry.stream, &mut calls, deltas).await;
             }
             Ok(answer)
         })
@@ -268,21 +269,27 @@ impl Asked<'_> {
     }
 }
 
-/// Sends the deltas of a part as a provider would: a text in pieces, and only the beginning of a call.
-async fn tell(part: &Part, stream: &Stream, deltas: &dyn DeltaSink) {
-    let (text, delta): (&str, fn(String) -> Delta) = match part {
-        Part::Text { text } => (text, |text| Delta::Text { text }),
-        Part::Reasoning { text } => (text, |text| Delta::Reasoning { text }),
-        Part::Call(call) => return deltas.delta(Delta::Call { name: call.name.to_string() }),
+/// Sends the deltas of a part as a provider would: a text, and the arguments of a call, in pieces. `calls` is the number
+/// of calls before it.
+async fn tell(part: &Part, stream: &Stream, calls: &mut u32, deltas: &dyn DeltaSink) {
+    let (text, delta): (Cow<'_, str>, fn(u32, String) -> Delta) = match part {
+        Part::Text { text } => (Cow::Borrowed(text), |_, text| Delta::Text { text }),
+        Part::Reasoning { text } => (Cow::Borrowed(text), |_, text| Delta::Reasoning { text }),
+        Part::Call(call) => {
+            deltas.delta(Delta::Call { name: call.name.to_string() });
+            *calls += 1;
+            (call.arguments.text(), |call, text| Delta::Arguments { call, text })
+        }
         _ => return,
     };
-    let mut rest = text;
+    let number = calls.saturating_sub(1);
+    let mut rest = &*text;
     while !rest.is_empty() {
         let end = rest.char_indices().nth(stream.chars).map_or(rest.len(), |(end, _)| end);
         if rest.len() != text.len() && !stream.pause.is_zero() {
             tokio::time::sleep(stream.pause).await;
         }
-        deltas.delta(delta(rest[..end].to_owned()));
+        deltas.delta(delta(number, rest[..end].to_owned()));
         rest = &rest[end..];
     }
 }

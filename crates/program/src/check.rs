@@ -68,7 +68,7 @@ pub struct Report {
 pub fn check_whole(source: Source, host: LoadOptions) -> Report {
     let mut checked = Checked::read(source, host);
     let mut found = checked.findings();
-    finish(&checked.source, &mut found);
+    finish(&checked.source, &checked.loading.host, &mut found);
     let flow = mem::take(&mut checked.flow);
     let Loading { workers, host, .. } = &checked.loading;
     let own = workers.iter().filter(|(_, worker)| !worker.definition.source.is_foreign());

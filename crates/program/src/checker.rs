@@ -13,7 +13,7 @@ use crate::{
     language::Symbols,
     load_options::LoadOptions,
     loading::finish_knowing,
-    migrate::{Cures, changes_none_of},
+    older_forms::Cures,
     parallel::drop_in_background,
     source::{Kind, SourceTree, Stamp, plain},
     start::Source,
@@ -47,13 +47,13 @@ pub struct Checker {
     source: Source,
     host: LoadOptions,
     tree: Arc<EditedTree>,
-    known: Option<Known>,
+    known: Option<LastCheck>,
     /// Files that have changed on disk since the last check.
     changed: BTreeSet<String>,
 }
 
 /// The state of a program after a check.
-struct Known {
+struct LastCheck {
     checked: Checked,
     cures: Cures,
     /// The texts of the editor, by plain path.
@@ -76,10 +76,11 @@ impl Checker {
         let texts: BTreeMap<String, String> =
             texts.into_iter().filter_map(|(path, text)| Some((plain(&path).ok()?, text))).collect();
         let extent = self.update(texts);
-        let Some(Known { checked, cures, .. }) = &mut self.known else { return (Vec::new(), extent) };
+        let Some(LastCheck { checked, cures, .. }) = &mut self.known else { return (Vec::new(), extent) };
         let mut found = checked.findings();
         // A migration reads every file, which says nothing about what the files are for.
-        *cures = self.tree.uncounted(|| finish_knowing(&checked.source, *cures, &mut found));
+        let older_forms = self.host.older_forms.as_deref();
+        *cures = self.tree.uncounted(|| finish_knowing(&checked.source, older_forms, *cures, &mut found));
         (found, extent)
     }
 
@@ -129,13 +130,16 @@ impl Checker {
             self.tree.forget(&edited);
             if let Some(change) = known.checked.edit(&edited) {
                 let still_nothing = || {
-                    let unchanged = || changes_none_of(&known.checked.source, &edited);
+                    let older_forms = self.host.older_forms.as_deref();
+                    let unchanged = || {
+                        older_forms.is_none_or(|older| older.changes_none_of(&known.checked.source, &edited))
+                    };
                     known.cures == Cures::Nothing && self.tree.uncounted(unchanged)
                 };
                 if change.keys && !still_nothing() {
                     known.cures = Cures::Unasked;
                 }
-                self.known = Some(Known { texts, ..known });
+                self.known = Some(LastCheck { texts, ..known });
                 return if change.program { Extent::Program } else { Extent::Workers };
             }
         }
@@ -152,7 +156,7 @@ impl Checker {
             self.tree.watch(&path);
         }
         let libraries = checked.files_of_libraries();
-        self.known = Some(Known { checked, cures: Cures::Unasked, texts, libraries });
+        self.known = Some(LastCheck { checked, cures: Cures::Unasked, texts, libraries });
         Extent::Everything
     }
 

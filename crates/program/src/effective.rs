@@ -10,6 +10,7 @@ mod retries;
 mod schema_file;
 mod sections;
 pub(crate) mod server_tools;
+pub(crate) mod skills;
 
 pub(crate) use instructions::bad_template;
 pub(crate) use retries::{not_retried, retried};
@@ -36,6 +37,7 @@ use llm_do_core::{
     schema::{self, Schema},
     template::TemplateFacts,
     toolset::{Configuration, ConfiguredTool, ToolsetKind},
+    toolsets::skills::{Skill, with_skills},
     worker::{Limits, RequestKey, Sandbox, Signature, WorkerDefinition, WorkerMode},
 };
 use mistakes::Mistakes;
@@ -58,6 +60,8 @@ pub(crate) struct Effective {
     pub(crate) toolsets: Toolsets,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
+    /// The skills that its toolset offers.
+    pub(crate) skills: Vec<skills::Found>,
     /// The arguments that the worker fixes for its callees, by their reference in the allowlist.
     pub(crate) with: Vec<(String, Node)>,
     /// The workers that its exact references name, each with its place in `callees`.
@@ -182,6 +186,7 @@ impl Context<'_> {
         let callees = self.allowlist(&keys, &own_toolsets, &mut all_toolsets, found);
         reading.callees = callees.iter().map(|it| (it.reference.clone(), it.span.clone())).collect();
         reading.imports = imports(&keys);
+        let skills = self.skills(&all_toolsets, found);
         let tools = self.tool_levels(located, &keys, &own_toolsets, &mut all_toolsets, found);
         // `allow_workers` means the same as the allowlist of the toolset that delegates.
         if let (Some(first), Some(kind)) = (callees.first(), self.host.toolsets.delegation()) {
@@ -248,7 +253,7 @@ impl Context<'_> {
             returns,
             ensures,
             returned_paths,
-            toolsets: configurations(&all_toolsets),
+            toolsets: self.configurations(&all_toolsets, &skills),
             pins: self.package.tool_pins(),
             server_tools,
             tools,
@@ -269,11 +274,7 @@ impl Context<'_> {
                 max_context_tokens: contexts.iter().flatten().filter_map(|node| node.as_count()).min(),
                 ..limits(self.host, &layers)
             },
-            // The journal records the text of the code.
-            text: match code_text {
-                Some(code) => format!("{}\n{code}", document.file.text()).into(),
-                None => Arc::clone(document.file.text()),
-            },
+            text: whole_text(document.file.text(), code_text, &skills),
             code_sha256,
         };
         Some(Effective {
@@ -284,6 +285,7 @@ impl Context<'_> {
             rules,
             toolsets: all_toolsets,
             callees,
+            skills,
             with,
             calls: Vec::new(),
             text,
@@ -376,6 +378,18 @@ impl Context<'_> {
         allowlist([short, of_toolset.as_ref().map(|entry| &entry.value)], found)
     }
 
+    /// Returns merged configurations as the definition has them, with the skills of the worker.
+    fn configurations(&self, toolsets: &Toolsets, skills: &[skills::Found]) -> Vec<(Arc<str>, Arc<Value>)> {
+        let skills: Vec<Skill> = skills.iter().map(skills::Found::skill).collect();
+        let mut all = configurations(toolsets);
+        for (name, configuration) in &mut all {
+            if self.host.toolsets.get(name).is_some_and(|kind| kind.skill_folders().is_some()) {
+                with_skills(Arc::make_mut(configuration), &skills);
+            }
+        }
+        all
+    }
+
     /// Reports variables for a library's code that the program does not give to all of its workers.
     fn check_variables(&self, sandbox: &mounts::Merged, found: &mut Vec<Diagnostic>) {
         let program = self.packages.program();
@@ -429,6 +443,16 @@ fn configurations(toolsets: &Toolsets) -> Vec<(Arc<str>, Arc<Value>)> {
     toolsets.iter().map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json()))).collect()
 }
 
+/// Returns the text that defines a worker, which the journal records: its file, and the texts of its code and skills.
+fn whole_text(file: &Arc<str>, code: Option<Arc<str>>, skills: &[skills::Found]) -> Arc<str> {
+    let skills = skills.iter().map(|skill| Arc::clone(skill.file.file.text()));
+    let texts: Vec<Arc<str>> = [Arc::clone(file)].into_iter().chain(code).chain(skills).collect();
+    match &texts[..] {
+        [file] => Arc::clone(file),
+        texts => texts.join("\n").into(),
+    }
+}
+
 fn check_name(located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) {
     let Some(name) = keys.get("name") else { return };
     let Some(text) = name.as_text() else { return };
@@ -480,9 +504,4 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
                 .help(format!("declare it under `parameters`: `{name}: path`")),
         );
     }
-}
-
-/// Returns true if an allowlist's item is a pattern rather than a name.
-pub(crate) fn is_glob(reference: &str) -> bool {
-    reference.contains(['*', '?', '['])
 }

@@ -39,6 +39,9 @@ const TOOLS: &str = "a model that calls tools: a hosted one, or a local one of a
 /// Placeholder for the project's name in the templates' files.
 const NAME: &str = "project-name";
 
+/// The file that coding agents read in a project.
+const FOR_AGENTS: &str = include_str!("init/AGENTS.md");
+
 /// All templates, the default first.
 pub const TEMPLATES: &[Template] = &[
     Template {
@@ -108,6 +111,7 @@ impl Template {
             .iter()
             .map(|(path, text)| NewFile { path, text: text.replace(NAME, &written) })
             .collect();
+        files.push(NewFile { path: "AGENTS.md", text: FOR_AGENTS.replace(NAME, name.as_str()) });
         files.sort_by_key(|file| file.path);
         files
     }

@@ -15,7 +15,7 @@
 //!   `version: 2`): accepted.
 
 use crate::{
-    keys,
+    budgets, keys,
     shape::{Key, Shape},
 };
 use llm_do_core::toolset::{Declarations, ToolsetKind, ToolsetRegistry};
@@ -49,6 +49,11 @@ pub fn library(toolsets: &ToolsetRegistry) -> Value {
 /// Returns the schema of a file of cases: `NAME.cases.yaml`. A line of `NAME.cases.jsonl` is an item of its `cases`.
 pub fn cases(toolsets: &ToolsetRegistry) -> Value {
     file("cases", "Cases of a worker of llm-do: NAME.cases.yaml.", keys::CASES, toolsets)
+}
+
+/// Returns the schema of the user's budgets over time: budgets.yaml.
+pub fn budgets() -> Value {
+    file("budgets", "Budgets over time of llm-do: budgets.yaml.", budgets::KEYS, &ToolsetRegistry::default())
 }
 
 fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistry) -> Value {

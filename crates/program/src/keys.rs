@@ -28,12 +28,12 @@ pub const WORKER: &[Key] = &[
     Key::new(
         "schema_in_ref",
         Shape::Text,
-        "the input's schema: `path.json`, `path.py:Class`, `module.Class`",
+        "the input's schema: `path.json`, `path.py:Class`, `path.ts:name`, `module.Class`",
     ),
     Key::new(
         "schema_out_ref",
         Shape::Text,
-        "the output's schema: `path.json`, `path.py:Class`, `module.Class`",
+        "the output's schema: `path.json`, `path.py:Class`, `path.ts:name`, `module.Class`",
     )
     .or(&["output_schema_ref"]),
     Key::new("toolsets", TOOLSETS, "map of name to configuration, or a list of names"),
@@ -198,7 +198,7 @@ pub const EXPECT: &[Key] = &[
     Key::new(
         "ensures",
         Shape::Texts,
-        "conditions on the output: expressions over `input` and `output`, or Python functions (`tests.py:close`)",
+        "conditions on the output: expressions over `input` and `output`, or functions (`tests.py:close`, `checks.ts:close`)",
     ),
     Key::new(
         "judge",

@@ -5,6 +5,7 @@
 //! anything, use a network, or write files.
 
 mod authorities;
+pub mod budgets;
 pub mod cases;
 mod check;
 mod checker;
@@ -33,8 +34,8 @@ pub mod locked_tree;
 pub mod manifest;
 pub mod manifest_edit;
 pub mod manifest_names;
-pub mod migrate;
 pub mod mounts;
+pub mod older_forms;
 mod package;
 mod parallel;
 mod pre_approvals;
@@ -51,6 +52,7 @@ pub mod shorthand;
 mod show;
 pub mod signature;
 pub mod signatures;
+pub mod skills;
 pub mod source;
 pub mod span;
 mod start;

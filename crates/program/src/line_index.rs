@@ -1,6 +1,7 @@
 //! Lines and columns of a text, in the units of editors.
 
-use std::ops::Range;
+use crate::span::{SourceFile, Span};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// The unit of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,25 @@ pub struct LineColumn {
     pub line: u32,
     /// The column.
     pub column: u32,
+}
+
+/// Converts the spans of many files to lines and columns. The lines of each file are found once.
+#[derive(Debug, Default)]
+pub struct LineIndexes {
+    /// The key is the address of the file, which stays alive here.
+    known: HashMap<usize, (Arc<SourceFile>, LineIndex)>,
+}
+
+impl LineIndexes {
+    /// Returns the start and the end of a span; the start of the file for the file as a whole.
+    pub fn range(&mut self, span: &Span, columns: Columns) -> Range<LineColumn> {
+        let file = span.file();
+        let (_, index) = self
+            .known
+            .entry(Arc::as_ptr(file).addr())
+            .or_insert_with(|| (Arc::clone(file), LineIndex::new(file.text())));
+        index.range(file.text(), span.range().unwrap_or(0..0), columns)
+    }
 }
 
 /// The lines of a text. They end at `\n`, `\r\n` or `\r`.
@@ -59,6 +79,11 @@ impl LineIndex {
         };
         let fit = |number| u32::try_from(number).unwrap_or(u32::MAX);
         LineColumn { line: fit(line), column: fit(column) }
+    }
+
+    /// Returns the start and the end of a range of bytes.
+    pub fn range(&self, text: &str, bytes: Range<usize>, columns: Columns) -> Range<LineColumn> {
+        self.position(text, bytes.start, columns)..self.position(text, bytes.end, columns)
     }
 
     /// Returns the position of a line and column, or `None` if there is no such line, or the column lies inside a

@@ -95,7 +95,7 @@ pub fn exports(source: &Source) -> Vec<String> {
     let tree = source.tree.as_ref();
     let manifest = match source.manifest {
         true if manifest::is_library(tree) => {
-            Manifest::load_library(tree, &mut Vec::new()).unwrap_or_default()
+            Manifest::load_library_partly(tree, &mut Vec::new()).unwrap_or_default()
         }
         true => Manifest::load(tree, &mut Vec::new()),
         false => Manifest::default(),

@@ -3,6 +3,7 @@
 use crate::{
     code::CodeReader,
     library::{Libraries, NoLibraries},
+    older_forms::OlderForms,
 };
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct LoadOptions {
     pub module_imports: bool,
     /// The reader for Python code, if any. `check` and references to schemas use it.
     pub code: Option<Arc<dyn CodeReader>>,
+    /// The converter of older forms, if any. Errors that it would fix name its command.
+    pub older_forms: Option<Arc<dyn OlderForms>>,
     /// The user's home directory. A project whose root is the home directory or contains it may not pre-approve writes
     /// there.
     pub home: Option<Place>,
@@ -40,6 +43,7 @@ impl Default for LoadOptions {
             import_tools: true,
             module_imports: false,
             code: None,
+            older_forms: None,
             home: None,
         }
     }

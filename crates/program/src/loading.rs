@@ -4,14 +4,14 @@
 use crate::{
     context::Context,
     diagnostics::{Diagnostic, codes, nearest, tidy},
-    effective::{Effective, Reading, is_glob},
+    effective::{Effective, Reading},
     front_matter::{self, Definition, Document},
     load_options::LoadOptions,
     manifest::{self, MANIFESTS, Manifest},
-    migrate::{self, Cures, MOVES},
+    older_forms::{Cures, MOVES, OlderForms},
     package::{Package, Packages},
     parallel::in_parallel,
-    resolve::{PackageId, WorkerFile},
+    resolve::{PackageId, WorkerFile, is_glob},
     signature::show,
     source::{Kind, SourceTree},
     span::Span,
@@ -72,7 +72,7 @@ impl Loading {
         }
         let manifest = match source.manifest {
             true if manifest::is_library(tree.as_ref()) => {
-                Manifest::load_library(tree.as_ref(), found).unwrap_or_default()
+                Manifest::load_library_partly(tree.as_ref(), found).unwrap_or_default()
             }
             true => Manifest::load(tree.as_ref(), found),
             false => Manifest::default(),
@@ -533,16 +533,24 @@ impl Edit {
 
 /// Completes the findings of a program. If only a migration makes the program readable, other findings are removed.
 /// Errors that a migration would fix get a hint.
-pub(crate) fn finish(source: &Source, found: &mut Vec<Diagnostic>) {
-    finish_knowing(source, Cures::Unasked, found);
+pub(crate) fn finish(source: &Source, host: &LoadOptions, found: &mut Vec<Diagnostic>) {
+    finish_knowing(source, host.older_forms.as_deref(), Cures::Unasked, found);
 }
 
 /// Completes the findings like [`finish`], if the result of a migration is known.
-pub(crate) fn finish_knowing(source: &Source, cures: Cures, found: &mut Vec<Diagnostic>) -> Cures {
+pub(crate) fn finish_knowing(
+    source: &Source,
+    older_forms: Option<&dyn OlderForms>,
+    cures: Cures,
+    found: &mut Vec<Diagnostic>,
+) -> Cures {
     if found.iter().any(|finding| finding.code == codes::OLDER_MANIFEST) {
         found.retain(|finding| [codes::CUT_OFF, codes::OLDER_MANIFEST].contains(&finding.code));
     }
-    let cures = if cures == Cures::Nothing { cures } else { migrate::add_hints(source, found) };
+    let cures = match older_forms {
+        Some(older_forms) if cures != Cures::Nothing => older_forms.add_hints(source, found),
+        _ => cures,
+    };
     tidy(found);
     cures
 }

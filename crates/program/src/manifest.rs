@@ -4,23 +4,29 @@
 use crate::{
     dependency::{self, Dependency},
     diagnostics::{Diagnostic, Fix, codes},
-    front_matter, keys,
+    front_matter::{self, Definition, Document},
+    keys,
     manifest_names::{older_manifest, older_that_is_read, warn_of_left_over},
     rules::{FileRule, read_set, written},
     shape::{self, rule_of},
+    skills::{SKILL_FILE, SkillFile},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
-    yaml::{Data, Node},
+    yaml::{Data, Entry, Node},
 };
 use llm_do_core::{
     function::Risk,
     gate::{FileSet, Mode, Pattern, Policy, ReadSet, Set},
+    model::is_free_provider,
     worker::Delegation,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The file that makes a folder a library (`docs/guides/libraries.md`).
 pub const LIBRARY: &str = "lib.yaml";
+
+/// The version of a skill that states none.
+pub const UNVERSIONED: &str = "0";
 
 pub use crate::manifest_names::MANIFESTS;
 
@@ -29,6 +35,8 @@ pub use crate::manifest_names::MANIFESTS;
 pub struct Manifest {
     /// The file of the manifest, if there is one.
     pub file: Option<Arc<SourceFile>>,
+    /// True if the manifest has a syntax error: values that it concerns are missing.
+    pub is_partial: bool,
     /// `name`.
     pub name: Option<String>,
     /// The project's own version.
@@ -85,6 +93,8 @@ pub struct Manifest {
     pub providers: BTreeMap<String, Provider>,
     /// `bindings`: values for the entry's parameters.
     pub bindings: Vec<(String, Node)>,
+    /// True if it stands for a skill, whose `SKILL.md` has its name, its version and its description.
+    pub(crate) is_skill: bool,
 }
 
 /// An entry of `models`, checked by shape.
@@ -143,6 +153,7 @@ impl Default for Manifest {
     fn default() -> Self {
         Self {
             file: None,
+            is_partial: false,
             name: None,
             version: None,
             description: None,
@@ -171,12 +182,14 @@ impl Default for Manifest {
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
             bindings: Vec::new(),
+            is_skill: false,
         }
     }
 }
 
 impl Manifest {
-    /// Reads the manifest of a tree, or returns the defaults if there is none.
+    /// Reads the manifest of a tree, or returns the defaults if there is none. A syntax error in one key loses that key and
+    /// no other.
     pub fn load(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Self {
         let there: Vec<&str> = MANIFESTS
             .into_iter()
@@ -211,13 +224,30 @@ impl Manifest {
                 MANIFESTS[0]
             }
         };
-        match front_matter::read(tree, name).and_then(front_matter::yaml_only) {
-            Ok(document) => Self::read(tree, &document.file, &document.keys, found),
-            Err(error) => {
-                found.push(*error);
-                Self::default()
-            }
+        Self::read_partly(tree, name, found, |document, found| {
+            Self::read(tree, &document.file, &document.keys, found)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Reads a file as far as its syntax is valid. Returns `None` if it can't be read at all.
+    fn read_partly(
+        tree: &dyn SourceTree,
+        name: &str,
+        found: &mut Vec<Diagnostic>,
+        read: impl FnOnce(&Document, &mut Vec<Diagnostic>) -> Self,
+    ) -> Option<Self> {
+        let Definition { document, found: errors } = front_matter::definition(tree, name);
+        found.extend(errors);
+        let document = document?;
+        let before = found.len();
+        let manifest = read(&document, found);
+        if document.is_partial {
+            // A finding about the file as a whole may come from a key that could not be read.
+            let of_file = found.split_off(before).into_iter();
+            found.extend(of_file.filter(|one| one.span.as_ref().is_some_and(|at| at.range().is_some())));
         }
+        Some(Self { is_partial: document.is_partial, ..manifest })
     }
 
     /// Reads an older manifest, if every key in it has a meaning here. If a key has none, a restriction could be
@@ -321,7 +351,7 @@ impl Manifest {
             }
         }
         for entry in node.get("providers").map(Node::entries).unwrap_or_default() {
-            if let Some(provider) = provider(&entry.key_span, &entry.value, found) {
+            if let Some(provider) = provider(entry, found) {
                 manifest.providers.insert(entry.key.clone(), provider);
             }
         }
@@ -333,17 +363,26 @@ impl Manifest {
     }
 
     /// Reads a library: its `lib.yaml`, or the manifest of a project with `name`, `version` and `exports`
-    /// (`docs/guides/libraries.md`). Returns `None` with findings in `found` if it is neither.
+    /// (`docs/guides/libraries.md`). Returns `None` with findings in `found` if it is neither, or has errors.
     pub fn load_library(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
+        let before = found.len();
+        let manifest = Self::load_library_partly(tree, found);
+        let errors = found[before..].iter().any(Diagnostic::is_error);
+        manifest.filter(|_| !errors)
+    }
+
+    /// Reads a library as far as it is valid, for its editor. Returns `None` with findings in `found` if it is none.
+    pub(crate) fn load_library_partly(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
         let no_library = |message: &str| {
             Diagnostic::error(codes::BAD_LIBRARY, message.to_owned())
                 .help("a library has a `lib.yaml` with `name`, `version` and `exports`")
         };
-        let before = found.len();
-        let errors = |found: &[Diagnostic]| found[before..].iter().any(Diagnostic::is_error);
         let manifest = match tree.kind(LIBRARY) {
             Ok(None) => {
                 let project = Self::load(tree, found);
+                if project.file.is_none() && matches!(tree.kind(SKILL_FILE), Ok(Some(Kind::File))) {
+                    return Self::of_skill(tree, found);
+                }
                 let Some(file) = &project.file else {
                     found.push(no_library("the folder is not a library: it has no `lib.yaml`"));
                     return None;
@@ -355,7 +394,7 @@ impl Manifest {
                 ];
                 let lacks: Vec<&str> =
                     lacks.iter().filter(|(_, lacks)| *lacks).map(|(key, _)| *key).collect();
-                if !lacks.is_empty() {
+                if !lacks.is_empty() && !project.is_partial {
                     let message =
                         format!("the project is not a library: its manifest has no `{}`", lacks.join("`, `"));
                     found.push(no_library(&message).at(&Span::whole(file)));
@@ -363,13 +402,9 @@ impl Manifest {
                 }
                 project
             }
-            Ok(Some(_)) => match front_matter::read(tree, LIBRARY).and_then(front_matter::yaml_only) {
-                Ok(document) => Self::read_library(&document.file, &document.keys, found),
-                Err(error) => {
-                    found.push(*error);
-                    return None;
-                }
-            },
+            Ok(Some(_)) => Self::read_partly(tree, LIBRARY, found, |document, found| {
+                Self::read_library(&document.file, &document.keys, found)
+            })?,
             Err(error) => {
                 found.push(front_matter::unreadable(&front_matter::unread(tree, LIBRARY), &error));
                 return None;
@@ -384,7 +419,27 @@ impl Manifest {
                 found.push(Diagnostic::error(codes::BAD_LIBRARY, problem).or_at(place.as_ref()));
             }
         }
-        (!errors(found)).then_some(manifest)
+        Some(manifest)
+    }
+
+    /// Reads a skill as a library that has neither workers nor tools.
+    fn of_skill(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
+        let skill = SkillFile::read(tree, "", None, found)?;
+        let tools = ToolPlaces { roots: Vec::new(), modules: Vec::new(), ..ToolPlaces::default() };
+        Some(Self {
+            file: Some(skill.file),
+            name: Some(skill.name),
+            version: Some(skill.version.unwrap_or_else(|| UNVERSIONED.to_owned())),
+            description: Some(skill.description),
+            tools,
+            is_skill: true,
+            ..Self::default()
+        })
+    }
+
+    /// Returns true if it stands for a skill.
+    pub fn is_skill(&self) -> bool {
+        self.is_skill
     }
 
     fn read_library(file: &Arc<SourceFile>, whole: &Node, found: &mut Vec<Diagnostic>) -> Self {
@@ -647,7 +702,14 @@ pub fn pattern(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<P
 }
 
 /// Reads an entry of `providers`.
-pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+pub(crate) fn provider(entry: &Entry, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+    let (span, node) = (&entry.key_span, &entry.value);
+    if is_free_provider(&entry.key) {
+        let message =
+            format!("`{}` is the name of models without an endpoint, which cost nothing", entry.key);
+        found.push(Diagnostic::error(codes::BAD_VALUE, message).at(span).help("choose another name"));
+        return None;
+    }
     let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
     let base_url = text("base_url")?;
     if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {

@@ -14,7 +14,7 @@ use crate::{
 pub const MANIFESTS: [&str; 2] = ["project.yaml", "llm-do.yaml"];
 
 /// Names of older manifests, in order of precedence.
-pub(crate) const OLDER: [&str; 9] = [
+pub const OLDER: [&str; 9] = [
     "project.yml",
     "llm-do.yml",
     "workshop.yaml",
@@ -35,12 +35,12 @@ pub fn older_that_is_read(tree: &dyn SourceTree) -> Option<&'static str> {
 }
 
 /// Returns true if a file has the name of a manifest, current or older.
-pub(crate) fn is_named_so(path: &str) -> bool {
+pub fn is_named_so(path: &str) -> bool {
     MANIFESTS.contains(&path) || OLDER.contains(&path)
 }
 
 /// Returns true if a folder with a file of this name is a project of its own.
-pub(crate) fn makes_project(name: &str) -> bool {
+pub fn makes_project(name: &str) -> bool {
     name == "main.worker" || name == "main.agent" || (is_named_so(name) && !name.ends_with(".json"))
 }
 
@@ -76,7 +76,7 @@ fn sets_something(tree: &dyn SourceTree, name: &str) -> bool {
 }
 
 /// Returns true if a `project.json` has the keys of our manifests. Many programs have a file of this name.
-pub(crate) fn is_project_json(keys: &Node) -> bool {
+pub fn is_project_json(keys: &Node) -> bool {
     keys.get("entry").is_some() && keys.get("runtime").is_some()
 }
 

@@ -14,6 +14,7 @@ use crate::{
     manifest::{LIBRARY, Manifest},
     resolve::{Layout, PackageId, WorkerFile},
     scan,
+    skills::ReadFolders,
     source::SourceTree,
     span::Span,
     tool_folders::ToolFolders,
@@ -51,6 +52,8 @@ pub(crate) struct Package {
     pub(crate) code: Arc<CodePackage>,
     /// The tools in its folders that have been searched.
     pub(crate) tool_folders: ToolFolders,
+    /// The folders of skills that have been read.
+    pub(crate) skill_folders: ReadFolders,
     /// The libraries that its workers may refer to, in order.
     pub(crate) dependencies: Vec<PackageId>,
     /// The first package that required it, for messages, with the place of the requirement.
@@ -100,6 +103,7 @@ impl Package {
                 data: tool_data(tree.as_ref(), &manifest, found),
             }),
             tool_folders: ToolFolders::default(),
+            skill_folders: ReadFolders::default(),
             pinned: None,
             changes: OnceLock::new(),
             declared,
@@ -117,6 +121,11 @@ impl Package {
     /// Returns the tools of servers that the lock file pins for the package.
     pub(crate) fn tool_pins(&self) -> Arc<ToolPins> {
         self.pinned.as_ref().map(|pinned| Arc::clone(&pinned.tools)).unwrap_or_default()
+    }
+
+    /// Returns true if the lock file pins the package.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
     }
 
     /// Returns true if it is a library rather than a project: it has exports but no entry.

@@ -110,7 +110,7 @@ impl Program {
             found.extend(check::before_run(&source, &loading, &entry.definition.id));
         }
         found.extend(loading.findings());
-        finish(&source, &mut found);
+        finish(&source, &loading.host, &mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
             return Err(Diagnostics(found));
         };

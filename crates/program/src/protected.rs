@@ -2,12 +2,11 @@
 
 use crate::{
     check,
-    effective::is_glob,
     load_options::LoadOptions,
     loading::{Loading, Workers},
     package::{Package, Packages, protection as of_manifest},
     recording_tree::RecordingTree,
-    resolve::{PackageId, WorkerFile},
+    resolve::{PackageId, WorkerFile, is_glob},
     scan,
     source::Kind,
     start::Source,

@@ -40,6 +40,11 @@ pub struct WorkerFile {
 /// Extensions of worker files.
 pub const EXTENSIONS: [&str; 3] = ["worker", "yaml", "yml"];
 
+/// Returns true if an allowlist's item is a pattern rather than a name.
+pub fn is_glob(reference: &str) -> bool {
+    reference.contains(['*', '?', '['])
+}
+
 /// The end of the names of files with test cases, which are never workers.
 const CASES: &str = ".cases.yaml";
 

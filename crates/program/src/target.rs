@@ -7,6 +7,7 @@ use crate::{
     load_options::LoadOptions,
     manifest::{MANIFESTS, Manifest, is_project},
     manifest_names::{OLDER, older_manifest},
+    older_forms::OlderForms,
     resolve::{Layout, is_cases, without_extension},
     source::{DiskTree, SourceError},
     start::{Source, Start},
@@ -63,6 +64,7 @@ impl Request {
         around: &Surroundings,
         toolsets: ToolsetRegistry,
         providers: Vec<String>,
+        older_forms: Arc<dyn OlderForms>,
     ) -> LoadOptions {
         LoadOptions {
             toolsets,
@@ -72,6 +74,7 @@ impl Request {
             import_tools: !self.no_import_tools,
             module_imports: self.module_imports,
             code: None,
+            older_forms: Some(older_forms),
             home: around.home.as_deref().and_then(home_place),
         }
     }

@@ -10,8 +10,8 @@ use llm_do_core::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The roots of one worker, in search order: its `templates/`, its folder, its package's templates and prompts, and
-/// the templates of each library that its package depends on.
+/// The roots of one worker, in search order: its `templates/`, its folder, its package's templates and prompts, its
+/// package's root, and the templates of each library that its package depends on.
 pub struct Templates {
     roots: Vec<Root>,
     /// Roots of libraries by the name before the colon.
@@ -35,7 +35,7 @@ impl Templates {
         let own = if folder.is_empty() { "templates".to_owned() } else { format!("{folder}/templates") };
         let manifest = &package.manifest;
         let mut folders: Vec<&str> = Vec::new();
-        for folder in [own.as_str(), folder, &manifest.templates_root, &manifest.prompts_root] {
+        for folder in [own.as_str(), folder, &manifest.templates_root, &manifest.prompts_root, ""] {
             if !folders.contains(&folder) {
                 folders.push(folder);
             }
@@ -45,7 +45,9 @@ impl Templates {
         // A library that says its own name means itself.
         let itself = || root(package, &manifest.templates_root);
         libraries.extend(package.own_name().map(|name| (name.to_owned(), itself())));
-        for library in package.dependencies.iter().map(|id| packages.get(*id)) {
+        let dependencies = package.dependencies.iter().map(|id| packages.get(*id));
+        // The files of a skill are for models.
+        for library in dependencies.filter(|library| !library.manifest.is_skill()) {
             let templates = root(library, &library.manifest.templates_root);
             libraries.extend(library.library.as_ref().map(|name| (name.to_string(), templates.clone())));
             roots.push(templates);
@@ -145,7 +147,10 @@ mod tests {
         ]);
         let read = |name: &str| templates.file(&confine(name).unwrap()).unwrap().map(|t| t.text.to_string());
         let found: Vec<Option<String>> = ["a", "b", "c", "d", "e"].map(read).into();
-        assert_eq!(found, [Some("1"), Some("3"), Some("5"), Some("7"), None].map(|t| t.map(str::to_owned)));
+        assert_eq!(
+            found,
+            [Some("1"), Some("3"), Some("5"), Some("7"), Some("8")].map(|t| t.map(str::to_owned))
+        );
     }
 
     #[test]

@@ -125,7 +125,11 @@ fn given_twice(node: &Node, kind: &dyn ToolsetKind, span: &Span) -> Diagnostic {
 /// (`docs/reference/worker-files.md`), which is probably not intended in `filesystem:`.
 pub fn warn_of_nulls(whole: &Node, found: &mut Vec<Diagnostic>) {
     let toolsets = whole.get("toolsets").map(Node::entries).unwrap_or_default();
-    for entry in toolsets.iter().filter(|entry| entry.value.data == Data::Null) {
+    // A value that has a syntax error is null as well, and its text is another.
+    let is_null = |value: &Node| {
+        value.data == Data::Null && matches!(value.span.text(), "" | "~" | "null" | "Null" | "NULL")
+    };
+    for entry in toolsets.iter().filter(|entry| is_null(&entry.value)) {
         found.push(
             Diagnostic::warning(
                 codes::EMPTY_TOOLSET,

@@ -124,9 +124,7 @@ impl UserConfig {
         let limits = keys.get("limits").map(limits::given).unwrap_or_default();
         let providers = keys.get("providers").map(Node::entries).unwrap_or_default().iter();
         let providers = providers
-            .filter_map(|entry| {
-                Some((entry.key.clone(), manifest::provider(&entry.key_span, &entry.value, &mut found)?))
-            })
+            .filter_map(|entry| Some((entry.key.clone(), manifest::provider(entry, &mut found)?)))
             .collect();
         let (mode, approval, _) = match keys.get("approval") {
             Some(node) => manifest::project_approval(node, read, &mut found),
@@ -206,6 +204,7 @@ mod tests {
             "prices: {a: 1}\n",
             "prices: {a: {input: 1, output: 1, above: {tokens: 1000, input: 2}}}\n",
             "modle: a:b\n",
+            "providers: {local: {base_url: 'https://gateway.example.org'}}\n",
             "model: nothing\n",
             "- a\n",
             "model: [a]\n",

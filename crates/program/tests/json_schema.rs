@@ -6,7 +6,9 @@ mod stand_in;
 
 use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
 use llm_do_program::{
-    UserConfig, front_matter, json_schema, keys,
+    UserConfig,
+    budgets::TimeBudgets,
+    front_matter, json_schema, keys,
     shape::{self, Key, Shape},
     span::SourceFile,
     toolsets,
@@ -374,6 +376,15 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                         UserConfig::parse(name, block, &|set| Err(set.to_string())).is_ok(),
                         "{name}:\n{block}"
                     );
+                    continue;
+                }
+                "budgets" => {
+                    assert!(
+                        TimeBudgets::parse(name, block, Some(Path::new("/home/ann")), |_| true).is_ok(),
+                        "{name}:\n{block}"
+                    );
+                    let keys = front_matter::yaml_only(file).unwrap().keys.to_json();
+                    assert_eq!(Schema::new(json_schema::budgets()).unwrap().validate(&keys), Ok(()));
                     continue;
                 }
                 // Read by the tests of those pages.

@@ -159,7 +159,7 @@ const LARGEST_VERSION_FILE: u64 = 64 * 1024;
 
 /// The result of a probe that the cache keeps beside the compiled host.
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct ProbedPython {
     version: String,
 }
 
@@ -313,7 +313,8 @@ impl Candidate {
         let key = key(python, PYTHON).map_err(|error| self.unusable(format!("cannot be read: {error}")))?;
         let folder = cache.join(&key);
         let (described, host) = (folder.join("interpreter.json"), folder.join("host.pyc"));
-        let known = fs::read(&described).ok().and_then(|text| serde_json::from_slice::<Known>(&text).ok());
+        let known =
+            fs::read(&described).ok().and_then(|text| serde_json::from_slice::<ProbedPython>(&text).ok());
         let version = match known.filter(|_| host.is_file()) {
             Some(known) => known.version,
             None => {
@@ -326,8 +327,8 @@ impl Candidate {
                 };
                 let code =
                     code.map_err(|error| self.unusable(format!("does not behave like Python: {error}")))?;
-                let kept =
-                    serde_json::to_vec(&Known { version: probed.version.clone() }).map_err(io::Error::from);
+                let kept = serde_json::to_vec(&ProbedPython { version: probed.version.clone() })
+                    .map_err(io::Error::from);
                 let kept = write_once(&host, &code).and(kept).and_then(|known| write_new(&described, &known));
                 kept.map_err(|error| {
                     self.unusable(format!("cannot be remembered in {}: {error}", folder.display()))

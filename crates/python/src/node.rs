@@ -36,7 +36,7 @@ pub(crate) const PACKAGES: &str = "node_modules";
 
 /// The answer of a Node to the probe, which the cache keeps.
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct ProbedNode {
     version: String,
 }
 
@@ -54,13 +54,13 @@ pub(crate) async fn find(
     let places = if confine::is_given_to_all(&path) { Vec::new() } else { vec![path.clone()] };
     let folder = cache.join(&key);
     let (described, host) = (folder.join("interpreter.json"), folder.join("host.cjs"));
-    let known = fs::read(&described).ok().and_then(|text| serde_json::from_slice::<Known>(&text).ok());
+    let known = fs::read(&described).ok().and_then(|text| serde_json::from_slice::<ProbedNode>(&text).ok());
     let version = match known.filter(|_| host.is_file()) {
         Some(known) => known.version,
         None => {
             let version = ask(&path, &places, confinement).await.map_err(unusable)?;
             check_version(&version).map_err(unusable)?;
-            let known = serde_json::to_vec(&Known { version: version.clone() }).map_err(io::Error::from);
+            let known = serde_json::to_vec(&ProbedNode { version: version.clone() }).map_err(io::Error::from);
             let kept = write_once(&host, NODE.as_bytes()).and(known);
             kept.and_then(|known| write_new(&described, &known)).map_err(|error| {
                 unusable(format!("cannot be remembered in {}: {error}", folder.display()))

@@ -14,12 +14,12 @@ use tokio::sync::Notify;
 /// The turns of one key.
 #[derive(Default)]
 pub(crate) struct Turns {
-    state: Mutex<State>,
+    state: Mutex<TurnQueue>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct TurnQueue {
     /// The number of the next call or wait.
     next: u64,
     /// The call that has the turn.
@@ -39,7 +39,7 @@ struct Waiting {
     goes_on: Option<u64>,
 }
 
-impl State {
+impl TurnQueue {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -75,7 +75,7 @@ struct Ticket<'a> {
 }
 
 impl Turns {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -155,11 +155,16 @@ impl Model for RecordedAnswers {
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let answer = self.answer(&request)?;
+            let mut calls = 0..;
             for part in &answer.parts {
                 match part {
                     Part::Text { text } => deltas.delta(Delta::Text { text: text.to_string() }),
                     Part::Reasoning { text } => deltas.delta(Delta::Reasoning { text: text.to_string() }),
-                    Part::Call(call) => deltas.delta(Delta::Call { name: call.name.to_string() }),
+                    Part::Call(call) => {
+                        deltas.delta(Delta::Call { name: call.name.to_string() });
+                        let text = call.arguments.text().into_owned();
+                        deltas.delta(Delta::Arguments { call: calls.next().unwrap_or(u32::MAX), text });
+                    }
                     _ => {}
                 }
             }

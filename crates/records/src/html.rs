@@ -1,257 +1,115 @@
-//! A run as one self-contained HTML page: it needs no network and no other file. All content is readable without
-//! scripting; the script only opens many calls at once and filters them.
+//! A run as one HTML file that needs no network and no other file.
 //!
-//! The page shows text of models, tools and documents, which may be hostile. [`markup`] escapes all of it. As a second
-//! line of defence, the page's content security policy allows only the page's own script and style sheet, by their
-//! hashes.
-
-mod calls;
-mod conversation;
-mod detail;
-mod markup;
-mod template;
-mod value;
-
-pub use template::page_from;
+//! The file is the web app's page of a run, with the records in it. A program that was built without the web app makes
+//! a page of text: the tree of `runs show`, and every call in full. Texts of models, tools and documents may be hostile;
+//! neither form has a place where they are markup.
 
 use crate::{
-    render::Tone,
-    render::{duration, moment, thousands, tone_of},
-    run_state::{Open, RunState},
-    tree::{CallNode, CallState, WaitsFor},
+    render::{Line, render, render_call},
+    tree::CallNode,
+    view::{RunChanges, RunView},
     whole::WholeRun,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use llm_do_core::{
-    gate::{Mode, Rule},
-    journal::{Record, RecordKind, RunStatus, UsedDefinition},
-};
-use markup::Markup;
-use sha2::{Digest, Sha256};
+use flate2::{Compression, GzBuilder};
+use llm_do_core::journal::Record;
+use serde::Serialize;
+use serde_json::json;
+use std::io::{self, Write};
 
-const STYLE: &str = include_str!("html/page.css");
-const SCRIPT: &str = include_str!("html/page.js");
+/// The placeholder that a template has for the run.
+const PLACE: &str = "__LLM_DO_RUN__";
+/// The page of text, with the same placeholder.
+const TEXT: &str = include_str!("html/text.html");
 
-/// Makes the page of a run.
-pub fn page(run: &WholeRun) -> String {
-    let tree = run.tree();
-    let mut style = Markup::default();
-    style.ours(STYLE);
-    calls::lines(&mut style, run);
-    let mut m = Markup::default();
-    m.ours("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    let policy = format!(
-        "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        hash(style.as_str()),
-        hash(SCRIPT)
-    );
-    m.start("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
-    m.ours("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    m.ours("<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\n");
-    m.with("title", &[], |m| m.text(&format!("{} · {} · {}", tree.entry, tree.state_in_words(), tree.run)));
-    m.ours("<style>");
-    m.add(&style);
-    m.ours("</style></head>\n<body>\n");
-    header(&mut m, run);
-    result(&mut m, run);
-    calls::section(&mut m, run);
-    program(&mut m, run.records());
-    footer(&mut m, run.records());
-    m.ours("<script>");
-    m.ours(SCRIPT);
-    m.ours("</script>\n</body></html>\n");
-    m.finish()
+/// A record with the changes that it makes to the view of the run.
+#[derive(Serialize)]
+struct RecordedChange<'a> {
+    record: &'a Record,
+    view: RunChanges<'a>,
 }
 
-fn hash(text: &str) -> String {
-    STANDARD.encode(Sha256::digest(text))
-}
-
-fn header(m: &mut Markup, run: &WholeRun) {
-    let tree = run.tree();
-    m.ours("<header>");
-    m.class("p", "over", |m| {
-        m.ours("llm-do run ");
-        m.with("code", &[], |m| m.text(&tree.run));
-    });
-    m.with("h1", &[], |m| {
-        m.text(&tree.entry);
-        m.ours(" ");
-        let class = format!("badge {}", class_of(tone_of(tree.state)));
-        m.with("span", &[("class", &class)], |m| m.text(tree.state_in_words()));
-    });
-    m.class("p", "dim", |m| {
-        if *tree.target != *tree.entry {
-            m.with("code", &[], |m| m.text(&tree.target));
-            m.ours(" · ");
+/// Makes the page of a run. `template`: the web app's page of a run, in which the records and the changes that each
+/// makes to the view replace the placeholder `__LLM_DO_RUN__`, compressed. Without a template the page is text.
+pub fn page(run: &WholeRun, template: Option<&str>) -> String {
+    match template {
+        // Base64 has no character that could end the script element around it.
+        Some(template) => {
+            // Compressing into memory does not fail.
+            let records = compressed(run).unwrap_or_default();
+            let data = json!({"format": 2, "encoding": "gzip+base64", "records": STANDARD.encode(records)});
+            template.replacen(PLACE, &data.to_string(), 1)
         }
-        m.text(&moment(tree.started_ms));
-        if let Some(mode) = run.records().iter().find_map(approval) {
-            m.ours(" · approvals: ");
-            m.text(mode);
-        }
-    });
-    let sum = Sum::of(&tree.calls);
-    let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), thousands);
-    m.class("dl", "figures", |m| {
-        figure(m, "time", &duration(tree.took_ms));
-        figure(m, "calls", &thousands(sum.calls));
-        figure(m, "model requests", &thousands(sum.requests));
-        figure(m, "tokens in", &tokens(tree.usage.input_tokens));
-        if let Some(cached) = tree.usage.cached_tokens.filter(|cached| *cached > 0) {
-            figure(m, "of these cached", &thousands(cached));
-        }
-        figure(m, "tokens out", &tokens(tree.usage.output_tokens));
-        if let Some(cost) = tree.usage.cost_usd {
-            figure(m, "cost", &cost.to_string());
-        }
-        for (name, count) in [("approved", sum.approved), ("refused", sum.refused), ("failed", sum.failed)] {
-            if count > 0 {
-                figure(m, name, &thousands(count));
-            }
-        }
-        if sum.waited_ms >= 1000 {
-            figure(m, "waited for answers", &duration(sum.waited_ms));
-        }
-    });
-    m.ours("</header>\n");
-}
-
-fn figure(m: &mut Markup, name: &'static str, figure: &str) {
-    m.with("div", &[], |m| {
-        m.ours("<dt>");
-        m.ours(name);
-        m.ours("</dt>");
-        m.with("dd", &[], |m| m.text(figure));
-    });
-}
-
-/// The sums over all calls.
-#[derive(Default)]
-struct Sum {
-    calls: u64,
-    requests: u64,
-    approved: u64,
-    refused: u64,
-    failed: u64,
-    waited_ms: u64,
-}
-
-impl Sum {
-    fn of(calls: &[CallNode]) -> Self {
-        let mut sum = Self::default();
-        let mut left: Vec<&CallNode> = calls.iter().collect();
-        while let Some(call) = left.pop() {
-            sum.calls += 1;
-            sum.requests += u64::from(call.requests);
-            sum.waited_ms = sum.waited_ms.saturating_add(call.waited_ms);
-            let by_operator = call
-                .verdict
-                .as_ref()
-                .is_some_and(|verdict| verdict.rule == Rule::PreApproved && verdict.by.is_operator());
-            sum.approved += u64::from(by_operator);
-            sum.refused += u64::from(call.state == CallState::Refused);
-            sum.failed += u64::from(matches!(call.state, CallState::Failed | CallState::TimedOut));
-            left.extend(&call.calls);
-        }
-        sum
+        None => TEXT.replacen(PLACE, &text_of(run), 1),
     }
 }
 
-fn approval(record: &Record) -> Option<&'static str> {
-    match &record.body {
-        RecordKind::RunStarted { approval, .. } => Some(match approval {
-            Mode::Interactive => "asked for",
-            Mode::ApproveAll => "all given",
-            Mode::AutoDeny => "all refused",
-            Mode::Defer => "deferred",
-        }),
-        _ => None,
+fn compressed(run: &WholeRun) -> io::Result<Vec<u8>> {
+    let mut lines = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let mut view = RunView::with_changes();
+    for record in run.records() {
+        view.fold(record.into());
+        serde_json::to_writer(&mut lines, &RecordedChange { record, view: view.changes() })?;
+        lines.write_all(b"\n")?;
     }
+    lines.finish()
 }
 
-fn result(m: &mut Markup, run: &WholeRun) {
-    let tree = run.tree();
-    m.ours("<section class=\"result\">");
-    if let Some(output) = &tree.output {
-        m.ours("<h2>Output</h2>");
-        value::value(m, output);
-    } else if let Some(failure) = &tree.failure {
-        m.ours("<h2>Failure</h2>");
-        detail::failure(m, failure);
-    } else {
-        m.class("p", "notice", |m| {
-            m.ours(match tree.state {
-                RunState::Ended(RunStatus::Suspended) => match tree.waits_for {
-                    Some(WaitsFor::Approval) => "The run waits for an approval.",
-                    Some(WaitsFor::Message) => "The run waits for the user's next message.",
-                    Some(WaitsFor::Answer | WaitsFor::Settlement) | None => "The run waits for an answer.",
-                },
-                RunState::Open(Open::Running) => "The run had not ended when this page was made.",
-                RunState::Open(Open::CutOff) => "The run was cut off.",
-                RunState::Open(Open::Damaged) => "The run's journal is damaged.",
-                RunState::Ended(_) => "The run ended without an output.",
-            });
-        });
+/// Returns the tree and each call in full, escaped.
+fn text_of(run: &WholeRun) -> String {
+    let mut text = String::new();
+    let add = |text: &mut String, lines: Vec<Line>| {
+        for line in lines {
+            escape(&line.to_string(), text);
+            text.push('\n');
+        }
+    };
+    add(&mut text, render(run.tree(), None));
+    let mut left: Vec<&CallNode> = run.tree().calls.iter().rev().collect();
+    while let Some(call) = left.pop() {
+        text.push_str("\n\n");
+        add(&mut text, render_call(run, &run.whole(call)));
+        left.extend(call.calls.iter().rev());
     }
-    if tree.torn {
-        m.ours(
-            "<p class=\"notice\">The last record was cut off while it was written and does not count.</p>",
-        );
-    }
-    m.ours("</section>\n");
+    text
 }
 
-fn program(m: &mut Markup, records: &[Record]) {
-    let mut definitions: Vec<&UsedDefinition> = Vec::new();
-    for record in records {
-        match &record.body {
-            RecordKind::RunStarted { definitions: used, .. } => definitions.extend(used),
-            RecordKind::Definition(used) => definitions.push(used),
-            _ => {}
+/// Appends a text as the content of an element.
+fn escape(text: &str, to: &mut String) {
+    for char in text.chars() {
+        match char {
+            '&' => to.push_str("&amp;"),
+            '<' => to.push_str("&lt;"),
+            '>' => to.push_str("&gt;"),
+            char => to.push(char),
         }
     }
-    if definitions.is_empty() {
-        return;
-    }
-    m.ours("<section><h2>Program</h2>\n<p class=\"dim\">The workers that the run began with, as their files were.</p>");
-    for used in definitions {
-        m.class("details", "file", |m| {
-            m.with("summary", &[], |m| {
-                m.with("b", &[], |m| m.text(&used.worker));
-                m.ours(" ");
-                m.worded("code", "dim", &used.file);
-            });
-            value::text_block(m, &used.text);
-            m.worded("p", "dim mono", &format!("sha256 {}", used.sha256));
-        });
-    }
-    m.ours("</section>\n");
 }
 
-fn footer(m: &mut Markup, records: &[Record]) {
-    m.ours("<footer>");
-    for record in records {
-        if let RecordKind::RunStarted { version, runtimes, requester, .. } = &record.body {
-            m.text(&format!("llm-do {version}"));
-            if let Some(requester) = requester {
-                m.text(&format!(" · started by {requester}"));
-            }
-            for runtime in runtimes {
-                m.text(&format!(" · {} {} ({})", runtime.name, runtime.version, runtime.confinement));
-            }
-        }
-    }
-    m.ours("</footer>\n");
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Journal;
+    use flate2::read::GzDecoder;
+    use std::io::Read;
 
-/// Returns the class that gives text the colour of a tone.
-fn class_of(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Plain | Tone::Strong => "plain",
-        Tone::Dim => "dim",
-        Tone::Good => "good",
-        Tone::Notice => "notice",
-        Tone::Bad => "bad",
+    #[test]
+    fn the_records_can_be_read_from_the_page() {
+        let hostile = r#"{"seq":0,"at_ms":1,"path":"0","step":"note.x","kind":"note","text":"</script><script>__LLM_DO_RUN__"}"#;
+        let mut journal = Journal::default();
+        let record =
+            crate::parse_line(hostile.as_bytes(), &std::collections::HashMap::<String, Vec<u8>>::new())
+                .expect("a record");
+        journal.push(record, hostile.len() as u64).expect("the first");
+        let run = WholeRun::of("20261123-000000-0000", journal, false);
+        let page = page(&run, Some("<script>__LLM_DO_RUN__</script>"));
+        let data =
+            page.strip_prefix("<script>").and_then(|rest| rest.strip_suffix("</script>")).expect("the place");
+        let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
+        let bytes = STANDARD.decode(data["records"].as_str().expect("text")).expect("Base64");
+        let mut text = String::new();
+        GzDecoder::new(&bytes[..]).read_to_string(&mut text).expect("gzip");
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.contains("</script><script>__LLM_DO_RUN__"), "{text}");
     }
 }

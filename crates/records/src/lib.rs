@@ -36,7 +36,7 @@ pub use blob::{BlobError, BlobSource, INLINE_BYTES, StoreBlob};
 pub use cases::{Case, CaseList};
 pub use harden::{Compare, Hardened, Tried, Verdict};
 pub use history::{Found, History, same_intent};
-pub use html::{page, page_from};
+pub use html::page;
 pub use journal::{Journal, LineError};
 pub use line::{Problem, RecordRef, as_recorded, parse_line, write_line};
 pub use no_files::NoFiles;

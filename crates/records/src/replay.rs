@@ -123,11 +123,11 @@ pub struct ReplayDriver {
     shared: InProcess,
     /// The untrusted places. Nothing is written to them, and the list of the run is in the records.
     untrusted: UntrustedSet,
-    state: Mutex<State>,
+    state: Mutex<ReplayState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReplayState {
     compared: Compared,
     divergence: Option<Divergence>,
     /// The places at which the record ends.
@@ -161,7 +161,7 @@ impl ReplayDriver {
         ReplayReport { compared: state.compared, whole, divergence }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReplayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

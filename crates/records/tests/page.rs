@@ -1,4 +1,5 @@
-//! The page of a run, as text and in a real browser. `LLM_DO_TEST_CHROMIUM` names a Chromium (`.ci/run` installs one).
+//! The page of a run without the web app, read and in a real browser. `LLM_DO_TEST_CHROMIUM` names a Chromium (`.ci/run`
+//! installs one). The page with the app is tested in `web/test`.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test starts a browser")]
 
@@ -101,42 +102,18 @@ fn tags(page: &str) -> Vec<&str> {
 
 #[test]
 fn nothing_that_was_written_in_a_run_is_markup() {
-    let page = page(&full_of(ATTACK));
-    let of = |name: &str| tags(&page).iter().filter(|tag| tag.split(' ').next() == Some(name)).count();
-    assert_eq!((of("script"), of("style"), of("base"), of("meta")), (1, 1, 0, 5));
-    assert_eq!(of("img"), 1, "the one image of a kind that runs no code");
-    for tag in tags(&page) {
-        let names: String = tag.split('"').step_by(2).collect();
-        assert!(!names.contains(" on") && !names.contains(" autofocus") && !names.contains('\''), "{tag}");
-        let link = tag.split("href=\"").nth(1);
-        assert!(link.is_none_or(|link| link.starts_with("#call-")), "{tag}");
-        let source = tag.split("src=\"").nth(1);
-        assert!(source.is_none_or(|source| source.starts_with("data:image/gif;base64,")), "{tag}");
-    }
-    // The same elements as with a text that does no harm.
-    let harmless = self::page(&full_of(&"harm/less ".repeat(10)));
-    let names = |page: &str| -> Vec<String> {
-        tags(page).iter().map(|tag| tag.split(' ').next().unwrap().to_owned()).collect()
-    };
-    assert_eq!(names(&page), names(&harmless));
+    let attacked = page(&full_of(ATTACK), None);
+    let harmless = page(&full_of("harmless"), None);
+    assert_eq!(tags(&attacked), tags(&harmless));
+    assert!(attacked.contains("&lt;svg onload=document.documentElement.dataset.pwned=1&gt;"));
+    assert!(attacked.contains("default-src 'none'"));
 }
 
 #[test]
-fn the_page_tells_everything_and_needs_nothing() {
-    let page = page(&full_of("needle"));
-    for (what, times) in [("needle", 60), ("<details class=\"call", 4), ("class=\"added\"", 1), ("1,640", 2)]
-    {
-        assert!(page.matches(what).count() >= times, "{what}: {}", page.matches(what).count());
-    }
-    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("url("), "no other file");
-    let (policy, _) = page.split_once("<style>").unwrap();
-    assert!(policy.contains("default-src &#39;none&#39;") && !policy.contains("unsafe"), "{policy}");
-    assert!(page.contains("<div class=\"tools\" hidden>"), "what needs the script is not there without it");
-    // The calls that a call made stand below it, one step further in.
-    let rows: Vec<&str> =
-        tags(&page).into_iter().filter(|tag| tag.starts_with("details class=\"call")).collect();
-    assert!(rows[0].contains(" d0 done") && rows[1].contains(" d1 ended-badly"), "{rows:?}");
-    assert!(page.contains("<a href=\"#call-1\">"), "the model's words lead to the call");
+fn the_page_of_text_tells_everything() {
+    let page = page(&full_of("needle"), None);
+    assert!(page.matches("needle").count() >= 60, "{page}");
+    assert!(page.contains("run_it") && page.contains("write_file"), "{page}");
 }
 
 #[test]
@@ -147,96 +124,20 @@ fn a_run_that_was_cut_off_and_a_deep_one_have_pages() {
         json!({"path": path, "step": "call", "kind": "call_started", "function": "again", "source": "program",
                "principal": "operator", "input": {}})
     };
-    let run = run_of(vec![started.clone()]);
-    assert!(page(&run).contains("The run was cut off."));
+    assert!(page(&run_of(vec![started.clone()]), None).contains("cut off"));
     let mut records = vec![started];
     let mut path = "0".to_owned();
     for _ in 0..1000 {
         records.push(call(&path));
         path.push_str("/0.0");
     }
-    let run = run_of(records);
-    assert_eq!(page(&run).matches("<details class=\"call").count(), 1000);
-    let run = run_of(Vec::new());
-    page(&run);
-}
-
-/// Makes a run of a hundred workers with a hundred calls each, as `read_file` is usually called.
-fn run_of_many_calls() -> WholeRun {
-    let start = |path: &str, function: &str, source: Value, principal: Value, input: Value| {
-        json!({"path": path, "step": "call", "kind": "call_started", "function": function, "source": source,
-               "principal": principal, "input": input})
-    };
-    let verdict = |path: &str, by: Value| json!({"path": path, "step": "verdict", "kind": "verdict", "rule": "preApproved", "by": by});
-    let began = |path: &str, worker: &str| {
-        json!({"path": path, "step": "conversation", "kind": "conversation_started", "worker": worker, "model": "openai:gpt-x",
-               "system": "You read the files that you are asked for.", "tools": [], "can": {"native_schema": true, "tools": true},
-               "final_tool": false, "can_read_on": false,
-               "message": {"id": 0, "role": "user", "parts": [{"part": "text", "text": "Read all files in input/."}]}})
-    };
-    let asks = |path: &str, turn: u32, id: u32, tool: &str, input: Value| {
-        [
-            json!({"path": path, "step": format!("model.{turn}.0"), "kind": "model_requested", "turn": turn, "attempt": 0,
-                   "head": id - 1, "digest": "d"}),
-            json!({"path": path, "step": format!("model.{turn}.0"), "kind": "model_answered", "finish": "tool_calls",
-                   "usage": {"input_tokens": 1640, "cached_tokens": 512, "output_tokens": 80},
-                   "message": {"id": id, "parent": id - 1, "role": "assistant", "parts": [
-                       {"part": "call", "id": "a", "name": tool, "arguments": {"json": input}}]}}),
-        ]
-    };
-    let ends = |path: &str| json!({"path": path, "step": "end", "kind": "call_ended", "ending": {"output": "All of it is read."}});
-    let program = || json!("program");
-    let mut records = vec![
-        json!({"path": "0", "step": "run", "kind": "run_started", "format": 2, "run": RUN, "version": "0.1.0", "target": ".",
-               "entry": "main", "approval": "interactive", "date": "2026-11-21", "definitions": []}),
-        start("0", "main", program(), json!("operator"), json!({"input": "Read everything."})),
-        verdict("0", json!("start")),
-        began("0", "main"),
-    ];
-    for worker in 0..100 {
-        let input = json!({"input": format!("Read the files of input/{worker}/.")});
-        records.extend(asks("0", worker, 2 * worker + 1, "reader", input.clone()));
-        let path = format!("0/{worker}.0");
-        records.push(start(&path, "reader", program(), json!({"worker": "main"}), input));
-        records.push(verdict(&path, json!("delegation")));
-        records.push(began(&path, "reader"));
-        for call in 0..99 {
-            let input = json!({"path": format!("input/{worker}/chapter-{call:02}.md")});
-            records.extend(asks(&path, call, 2 * call + 1, "read_file", input.clone()));
-            let path = format!("{path}/{call}.0");
-            let source = json!({"toolset": "filesystem"});
-            records.extend([
-                start(&path, "read_file", source, json!({"worker": "reader"}), input),
-                json!({"path": path, "step": "links", "kind": "links_followed", "places": [format!("/home/me/project/{path}")]}),
-                verdict(&path, json!({"rule": {"origin": "the toolset filesystem"}})),
-                json!({"path": path, "step": "tool", "kind": "tool_started", "function": "read_file", "risk": "read",
-                       "idempotency_key": format!("{RUN}:{path}")}),
-                json!({"path": path, "step": "tool", "kind": "tool_ended", "ending": {"output":
-                       "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n"}}),
-                json!({"path": path, "step": "end", "kind": "call_ended", "ending": {"output":
-                       "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n"}}),
-            ]);
-        }
-        records.push(ends(&path));
-    }
-    records.push(ends("0"));
-    records.push(json!({"path": "0", "step": "run", "kind": "run_ended", "status": "done", "ending": {"output": "All of it is read."}}));
-    run_of(records)
-}
-
-#[test]
-fn a_page_of_ten_thousand_calls_has_less_than_five_megabytes() {
-    let run = run_of_many_calls();
-    let page = page(&run);
-    if let Some(file) = env::var_os("LLM_DO_TEST_PAGE") {
-        fs::write(file, &page).unwrap();
-    }
-    assert_eq!(page.matches("<details class=\"call").count(), 10_001);
-    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    // Each call is a row of the tree and has a part of its own.
+    assert_eq!(page(&run_of(records), None).matches("again").count(), 2000);
+    page(&run_of(Vec::new()), None);
 }
 
 /// Opens a page in a browser. Returns the document afterwards, and the browser's complaints.
-fn open(chromium: &Path, page: &str, fragment: &str) -> (String, Vec<String>) {
+fn open(chromium: &Path, page: &str) -> (String, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("run.html");
     fs::write(&file, page).unwrap();
@@ -249,7 +150,7 @@ fn open(chromium: &Path, page: &str, fragment: &str) -> (String, Vec<String>) {
             "--dump-dom",
         ])
         .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
-        .arg(format!("file://{}{fragment}", file.display()))
+        .arg(format!("file://{}", file.display()))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -265,48 +166,28 @@ fn root(document: &str) -> &str {
 }
 
 #[test]
-fn a_browser_shows_tree_and_timeline_and_runs_nothing_of_the_runs() {
+fn a_browser_runs_nothing_of_the_runs() {
     let Some(chromium) = env::var_os("LLM_DO_TEST_CHROMIUM") else {
         eprintln!("skipped: LLM_DO_TEST_CHROMIUM names no Chromium");
         return;
     };
     let chromium = Path::new(&chromium);
-    let page = page(&full_of(ATTACK));
-    let (document, complaints) = open(chromium, &page, "#call-1");
+    let page = page(&full_of(ATTACK), None);
+    let (document, complaints) = open(chromium, &page);
     assert_eq!(complaints, Vec::<String>::new());
     assert_eq!(root(&document), "html lang=\"en\"");
-    let tags = tags(&document);
-    let rows: Vec<&&str> = tags.iter().filter(|tag| tag.starts_with("details class=\"call")).collect();
-    assert_eq!(rows.len(), 4, "{rows:?}");
-    let open_rows: Vec<&&&str> = rows.iter().filter(|row| row.contains(" open=\"\"")).collect();
-    assert!(open_rows.len() == 1 && open_rows[0].contains("call-1"), "the page's own script ran: {rows:?}");
-    for shape in
-        ["rect class=\"model\"", "rect class=\"tool\"", "rect class=\"question\"", "rect class=\"pause\""]
-    {
-        assert!(tags.iter().any(|tag| tag.starts_with(shape)), "{shape}");
-    }
-    assert!(document.contains("<div class=\"tools\"><input"), "what needs the script is there with it");
 
-    // The page's buttons and its filter, pressed by a script that only a page without its policy lets in.
-    let driver = "<script>document.querySelector('[data-do=open]').click();const filter=document.querySelector('.tools input');\
-                  filter.value='RUN_IT';filter.dispatchEvent(new Event('input'))</script></body>";
+    // Each of the two walls holds without the other.
     let start = page.find("<meta http-equiv").unwrap();
     let end = start + page[start..].find('>').unwrap() + 1;
     let without_policy = format!("{}{}", &page[..start], &page[end..]);
-    let (document, _) = open(chromium, &without_policy.replace("</body>", driver), "");
-    let rows: Vec<&str> =
-        self::tags(&document).into_iter().filter(|tag| tag.starts_with("details class=\"call")).collect();
-    assert!(rows.iter().all(|row| row.contains(" open=\"\"")), "{rows:?}");
-    assert_eq!(rows.iter().filter(|row| !row.contains(" hidden=\"\"")).count(), 1, "{rows:?}");
-
-    // Each of the two walls holds without the other.
-    assert_eq!(root(&open(chromium, &without_policy, "").0), "html lang=\"en\"");
+    assert_eq!(root(&open(chromium, &without_policy).0), "html lang=\"en\"");
     let attack = ATTACK.replace("<meta http-equiv=refresh", "<i");
-    let without_escapes = page.replace("<footer>", &format!("<footer>{attack}"));
-    let (document, complaints) = open(chromium, &without_escapes, "");
+    let without_escapes = page.replace("</body>", &format!("{attack}</body>"));
+    let (document, complaints) = open(chromium, &without_escapes);
     assert_eq!(root(&document), "html lang=\"en\"");
     assert!(!complaints.is_empty(), "what is held back is complained about");
     // And there is something to hold back.
-    let bare = without_policy.replace("<footer>", &format!("<footer>{attack}"));
-    assert!(root(&open(chromium, &bare, "").0).contains("data-pwned"));
+    let bare = without_policy.replace("</body>", &format!("{attack}</body>"));
+    assert!(root(&open(chromium, &bare).0).contains("data-pwned"));
 }

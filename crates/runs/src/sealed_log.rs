@@ -1,7 +1,7 @@
 //! Logs that commands keep beside the runs: sealed lines in one file, which is locked while its command is at work.
 //!
-//! A log is to a command what a journal is to a run: `llm-do test` and `llm-do map` write what the service shows of them. The
-//! seals tell the user's own logs from those that a project brings.
+//! A log is to a command what a journal is to a run: `llm-do test` and `llm-do map` write what the service shows of them, and
+//! `llm-do tune` continues one log over several commands. The seals tell the user's own logs from those that a project brings.
 
 use crate::{
     files::{open_regular, private_file, soon},
@@ -66,20 +66,7 @@ impl SealedLog {
     pub fn begin(runs_dir: &Path, kind: LogKind, key: &SealKey) -> io::Result<Self> {
         let folder = kind.folder(runs_dir);
         make_runs_dir(runs_dir).map_err(io::Error::other)?;
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            // A project may have brought a link: what is written there would be written elsewhere.
-            Err(_) if !fs::symlink_metadata(&folder)?.is_dir() => {
-                return Err(io::Error::new(
-                    io::ErrorKind::NotADirectory,
-                    format!("{} is a link or a file, not a folder", folder.display()),
-                ));
-            }
-            _ => {}
-        }
+        make_own(&folder)?;
         for old in log_ids(runs_dir, kind)?.into_iter().skip(MOST_KEPT - 1) {
             let path = path_of(runs_dir, kind, &old);
             if !open_regular(&path).is_ok_and(|file| is_locked(&file)) {
@@ -102,6 +89,47 @@ impl SealedLog {
         }
     }
 
+    /// Opens the log `NAME.jsonl` below a folder beside the runs, to continue it, or begins it. Returns the log and the
+    /// lines that it has. The unfinished line of a command that was killed is removed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: another command is writing it. [`io::ErrorKind::InvalidData`]: this user's llm-do has
+    /// not written it. Otherwise the folder or the file can't be read or written, or is a link.
+    pub fn resume(
+        runs_dir: &Path,
+        folder: &str,
+        name: &str,
+        key: &SealKey,
+    ) -> io::Result<(Self, Vec<String>)> {
+        make_runs_dir(runs_dir).map_err(io::Error::other)?;
+        let folder = runs_dir.join(folder);
+        make_own(&folder)?;
+        let path = folder.join(format!("{name}.jsonl"));
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link or no regular file"));
+        }
+        let mut file = private_file(OpenOptions::new().read(true).append(true).create(true)).open(&path)?;
+        // A file system without locks gives none.
+        if !soon(|| !matches!(file.try_lock(), Err(TryLockError::WouldBlock))) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let mut chain = key.chain(&format!("continued log {name}"));
+        let (mut lines, mut whole) = (Vec::new(), 0);
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            let Some(content) = line.strip_suffix(b"\n") else { break };
+            if !chain.admits(content) {
+                let foreign = "it was not written by this user's llm-do, or was changed";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, foreign));
+            }
+            whole += line.len() as u64;
+            lines.push(String::from_utf8_lossy(content).into_owned());
+        }
+        file.set_len(whole)?;
+        Ok((Self { file, path, chain }, lines))
+    }
+
     /// Adds a line: a JSON object with at least one field.
     ///
     /// # Errors
@@ -119,6 +147,25 @@ impl SealedLog {
     /// The file can't be removed.
     pub fn remove(self) -> io::Result<()> {
         fs::remove_file(self.path)
+    }
+}
+
+/// Makes a folder that only its owner may enter.
+///
+/// # Errors
+/// It can't be made, or something else has its name. A project may have brought a link: what is written there would be
+/// written elsewhere.
+fn make_own(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if !fs::symlink_metadata(folder)?.is_dir() => Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            format!("{} is a link or a file, not a folder", folder.display()),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -230,6 +277,37 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap().replace("1", "2");
         fs::write(&path, text).unwrap();
         assert!(read(LogKind::Tests, &id, &key).is_none());
+    }
+
+    #[test]
+    fn a_log_is_continued_after_whatever_a_kill_has_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = SealKey::from([7; 32]);
+        let open = |name: &str, key: &SealKey| SealedLog::resume(dir.path(), "tune", name, key);
+        let (mut log, lines) = open("w", &key).unwrap();
+        assert!(lines.is_empty());
+        assert_eq!(open("w", &key).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        log.add(&json!({"a": 1})).unwrap();
+        log.add(&json!({"b": 2})).unwrap();
+        let path = log.path.clone();
+        drop(log);
+        let whole = fs::read(&path).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for cut in first..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let (mut log, lines) = open("w", &key).unwrap();
+            assert_eq!(lines.len(), if cut == whole.len() { 2 } else { 1 });
+            log.add(&json!({"c": 3})).unwrap();
+            drop(log);
+            assert_eq!(open("w", &key).unwrap().1.len(), lines.len() + 1, "{cut}");
+        }
+        // Neither with another key, nor under another name, nor with a changed line.
+        let foreign = |name: &str, key: &SealKey| open(name, key).unwrap_err().kind();
+        assert_eq!(foreign("w", &SealKey::from([8; 32])), io::ErrorKind::InvalidData);
+        fs::copy(&path, path.with_file_name("v.jsonl")).unwrap();
+        assert_eq!(foreign("v", &key), io::ErrorKind::InvalidData);
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace("\"a\":1", "\"a\":9")).unwrap();
+        assert_eq!(foreign("w", &key), io::ErrorKind::InvalidData);
     }
 
     #[test]

@@ -36,12 +36,12 @@ pub struct UntrustedFile {
     /// The folder of the program. Places in it are kept relative to it, so that the program can be moved.
     base: PathBuf,
     key: SealKey,
-    known: Mutex<Known>,
+    known: Mutex<ReadPart>,
 }
 
 /// The part of the file that this process has read or written.
 #[derive(Debug)]
-struct Known {
+struct ReadPart {
     /// The places of the lines up to `end`.
     places: Arc<UntrustedSet>,
     /// The number of these lines.
@@ -91,7 +91,7 @@ pub enum UntrustedListError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct PlaceLine {
     place: String,
 }
 
@@ -103,7 +103,7 @@ impl UntrustedFile {
             path: beside.join(UNTRUSTED_FILE),
             base: beside.parent().unwrap_or(beside).to_owned(),
             key: key.clone(),
-            known: Mutex::new(Known::nothing(key)),
+            known: Mutex::new(ReadPart::nothing(key)),
         }
     }
 
@@ -123,12 +123,12 @@ impl UntrustedFile {
 
     /// Reads the lines after the known ones. A file that does not continue those is another one: it is read from its
     /// beginning.
-    fn catch_up(&self, known: &mut Known, file: &mut File) -> Result<(), UntrustedListError> {
+    fn catch_up(&self, known: &mut ReadPart, file: &mut File) -> Result<(), UntrustedListError> {
         let continues = known.is_begun_by(file).map_err(|error| self.io(error))?;
         if continues && known.read_on(file, &self.base).map_err(|error| self.io(error))? {
             return Ok(());
         }
-        *known = Known::nothing(&self.key);
+        *known = ReadPart::nothing(&self.key);
         if known.read_on(file, &self.base).map_err(|error| self.io(error))? {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl UntrustedFile {
         let (mut lines, mut count) = (Vec::new(), 0);
         for place in places.iter().filter(|place| !known.places.hold(place)) {
             let start = lines.len();
-            let line = Line { place: self.relative(place) };
+            let line = PlaceLine { place: self.relative(place) };
             serde_json::to_writer(&mut lines, &line).map_err(|error| self.io(error.into()))?;
             seals.seal(&mut lines, start);
             lines.push(b'\n');
@@ -181,7 +181,7 @@ impl UntrustedFile {
     }
 }
 
-impl Known {
+impl ReadPart {
     fn nothing(key: &SealKey) -> Self {
         Self { places: Arc::default(), lines: 0, seals: key.chain(SEALED_AS), end: 0 }
     }
@@ -210,7 +210,7 @@ impl Known {
             if !self.seals.admits(whole) {
                 return Ok(false);
             }
-            let Ok(Line { place }) = serde_json::from_slice(whole) else { return Ok(false) };
+            let Ok(PlaceLine { place }) = serde_json::from_slice(whole) else { return Ok(false) };
             self.places.insert(&Place::new(&base.join(place).to_string_lossy()));
             (self.lines, self.end) = (self.lines + 1, self.end + read as u64);
         }
@@ -227,7 +227,7 @@ impl UntrustedList {
         match file.open(false) {
             Ok(mut opened) => file.catch_up(&mut known, &mut opened)?,
             // The operator has removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => *known = Known::nothing(&file.key),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => *known = ReadPart::nothing(&file.key),
             Err(error) => return Err(file.io(error)),
         }
         Ok(Self { at: Arc::clone(file), places: Arc::clone(&known.places) })

@@ -5,6 +5,7 @@ mod chats;
 mod costs;
 mod definitions;
 mod files;
+mod language;
 mod maps;
 mod notify;
 mod playing;
@@ -144,6 +145,7 @@ const GROUPS: &[&[Route]] = &[
     costs::ROUTES,
     files::ROUTES,
     definitions::ROUTES,
+    language::ROUTES,
     triggers::ROUTES,
     notify::ROUTES,
     cases::ROUTES,

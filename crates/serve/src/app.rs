@@ -44,7 +44,7 @@ impl File {
     }
 }
 
-/// The template of a run's page as a single file, if the app is in the binary. See `llm_do::records::page_from`.
+/// The template of a run's page as a single file, if the app is in the binary. See `llm_do::records::page`.
 pub fn export_template() -> Option<&'static str> {
     static TEMPLATE: OnceLock<Option<String>> = OnceLock::new();
     TEMPLATE.get_or_init(|| File::find("export.html").map(File::text)).as_deref()

@@ -69,7 +69,7 @@ struct Tally {
 
 /// The fields of a record that matter.
 #[derive(Deserialize)]
-struct Line {
+struct CostRecord {
     path: String,
     kind: String,
     #[serde(default)]
@@ -144,7 +144,7 @@ impl Tally {
         if !MARKS.iter().any(|mark| text.contains(mark)) {
             return;
         }
-        let Ok(Line { path, kind, worker, model, usage }) = serde_json::from_str(text) else { return };
+        let Ok(CostRecord { path, kind, worker, model, usage }) = serde_json::from_str(text) else { return };
         match kind.as_str() {
             "conversation_started" => drop(self.conversations.insert(path, Spender { worker, model })),
             "model_chosen" => {

@@ -110,16 +110,25 @@ impl Definitions {
         Ok(Definition { path, bytes })
     }
 
+    /// Returns the plain path of a definition whose text is not saved. The file need not exist.
+    ///
+    /// # Errors
+    /// The path is that of no definition, or the text is too large for one.
+    pub(crate) fn unsaved(&self, path: &str, text: &str) -> Result<String, ApiError> {
+        let path = self.path(path)?;
+        match text.len() as u64 > LARGEST {
+            true => Err(ApiError::new(Code::TooLarge, "a definition has at most 1 MiB")),
+            false => Ok(path),
+        }
+    }
+
     /// Writes a definition, if the hash of the file is `was`, or if there is no file and `was` is `None`. Returns the
     /// new hash.
     ///
     /// # Errors
     /// The path is that of no definition, the file has changed, or it can't be written.
     pub(crate) fn write(&self, path: &str, text: &str, was: Option<&str>) -> Result<String, ApiError> {
-        let path = self.path(path)?;
-        if text.len() as u64 > LARGEST {
-            return Err(ApiError::new(Code::TooLarge, "a definition has at most 1 MiB"));
-        }
+        let path = self.unsaved(path, text)?;
         let now = self.content(&path)?.map(|bytes| sha256(&bytes));
         if now.as_deref() != was {
             let detail = match &now {

@@ -18,7 +18,7 @@ use tokio::{
 const AT_ONCE: u64 = 128 << 10;
 
 /// A reader of the events of a run. It takes records from the journal until it has caught up, then from the run. A
-/// reader that falls behind reads the journal again, and misses deltas.
+/// reader that falls behind reads the journal again, and the answers in progress from their beginning.
 pub(crate) struct Reader {
     journal: Journal,
     live: Option<Joined>,
@@ -119,7 +119,11 @@ impl Reader {
             }
             match self.live.as_mut()?.recv().await {
                 Ok(event) => self.take(event),
-                Err(RecvError::Lagged(_)) => self.behind = true,
+                // The answers in progress are read again from their beginning.
+                Err(RecvError::Lagged(_)) => {
+                    self.live = self.live.take().and_then(Joined::again);
+                    self.behind = true;
+                }
                 Err(RecvError::Closed) => {
                     // The last records may have come between the last look into the journal and this.
                     self.live = None;
@@ -137,7 +141,7 @@ impl Reader {
                 self.next = record.seq + 1;
                 self.ready.push_back(event);
             }
-            Event::Delta { .. } | Event::Discard { .. } => self.ready.push_back(event),
+            _ => self.ready.push_back(event),
         }
     }
 

@@ -14,12 +14,14 @@ use llm_do::{
         model::Delta,
         operator::{Operator, Recall},
         outcome::Halt,
+        partial::Growth,
         question::{Answer, EXPIRED, Given, Input, Question, QuestionId, Reply, Waiting},
         send::BoxFuture,
     },
     records::{RecordRef, RunView},
     runs::{Canceller, EventSink, Interjector, Said as Words, Stopper, Switch},
 };
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     future::pending,
@@ -608,11 +610,15 @@ impl Joined {
             }
         };
         let mut beginnings = Vec::new();
-        for (path, Beginning { turn, pieces }) in &*feed.beginnings() {
+        for (path, Beginning { turn, pieces, partial }) in &*feed.beginnings() {
             beginnings.push(Arc::new(Event::Discard { path: path.clone(), turn: *turn }));
             let delta =
                 |delta: &Delta| Event::Delta { path: path.clone(), turn: *turn, delta: delta.clone() };
             beginnings.extend(pieces.iter().map(|piece| Arc::new(delta(piece))));
+            let whole = partial.iter().map(|value| Growth::Set { at: Vec::new(), set: value.clone() });
+            let whole =
+                whole.map(|whole| Event::Partial { path: path.clone(), turn: *turn, growth: vec![whole] });
+            beginnings.extend(whole.map(Arc::new));
         }
         Some(Self { feed: Arc::clone(feed), receiver, beginnings })
     }
@@ -639,9 +645,15 @@ impl Joined {
 struct Beginning {
     turn: u32,
     pieces: Vec<Delta>,
+    /// The partial value of a typed answer.
+    partial: Option<Value>,
 }
 
 impl Beginning {
+    fn of(turn: u32) -> Self {
+        Self { turn, pieces: Vec::new(), partial: None }
+    }
+
     fn add(&mut self, piece: &Delta) {
         match (self.pieces.last_mut(), piece) {
             (Some(Delta::Text { text: last }), Delta::Text { text })
@@ -707,21 +719,30 @@ impl Feed {
     /// Keeps the beginnings of answers up to date.
     fn note(&self, event: &Event) {
         match event {
-            Event::Delta { path, turn, delta } => {
-                let mut beginnings = self.beginnings();
-                let begun = beginnings
-                    .entry(path.clone())
-                    .or_insert_with(|| Beginning { turn: *turn, pieces: Vec::new() });
-                if begun.turn != *turn {
-                    *begun = Beginning { turn: *turn, pieces: Vec::new() };
+            Event::Delta { path, turn, delta } => self.begun(path, *turn, |begun| begun.add(delta)),
+            Event::Partial { path, turn, growth } => self.begun(path, *turn, |begun| {
+                growth.iter().cloned().for_each(|growth| growth.apply(&mut begun.partial));
+            }),
+            Event::DiscardPartial { path, .. } => {
+                if let Some(begun) = self.beginnings().get_mut(path) {
+                    begun.partial = None;
                 }
-                begun.add(delta);
             }
             Event::Discard { path, .. } => {
                 self.beginnings().remove(path);
             }
             Event::Record { .. } => {}
         }
+    }
+
+    /// Changes the beginning of the answer to that turn.
+    fn begun(&self, path: &CallPath, turn: u32, change: impl FnOnce(&mut Beginning)) {
+        let mut beginnings = self.beginnings();
+        let begun = beginnings.entry(path.clone()).or_insert_with(|| Beginning::of(turn));
+        if begun.turn != turn {
+            *begun = Beginning::of(turn);
+        }
+        change(begun);
     }
 
     fn close(&self) {
@@ -788,6 +809,8 @@ impl EventSink for Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use llm_do::core::partial::Key;
+    use serde_json::json;
 
     fn delta(path: &str, turn: u32, text: &str) -> Event {
         let path = path.into();
@@ -799,6 +822,10 @@ mod tests {
         let text = |event: Arc<Event>| match &*event {
             Event::Delta { path, turn, delta: Delta::Text { text } } => format!("{path} {turn} {text}"),
             Event::Discard { path, turn } => format!("{path} {turn} discarded"),
+            Event::Partial { path, turn, growth } => match &growth[..] {
+                [Growth::Set { at, set }] if at.is_empty() => format!("{path} {turn} {set}"),
+                other => format!("{other:?}"),
+            },
             other => format!("{other:?}"),
         };
         joined.take_beginnings().into_iter().map(text).collect()
@@ -816,6 +843,12 @@ mod tests {
         drop(first);
         assert_eq!(told(&feed), ["0 1 discarded", "0 1 Once upon a time", "0/1.0 0 discarded", "0/1.0 0 Hi"]);
         feed.event(Event::Discard { path: "0".into(), turn: 1 });
+        assert_eq!(told(&feed).len(), 2);
+        let grown = |growth: Growth| Event::Partial { path: "0/1.0".into(), turn: 0, growth: vec![growth] };
+        feed.event(grown(Growth::Set { at: Vec::new(), set: json!({"a": "x"}) }));
+        feed.event(grown(Growth::Append { at: vec![Key::Name("a".into())], append: "y".into() }));
+        assert_eq!(told(&feed)[1..], ["0/1.0 0 Hi", "0/1.0 0 {\"a\":\"xy\"}"]);
+        feed.event(Event::DiscardPartial { path: "0/1.0".into(), turn: 0 });
         assert_eq!(told(&feed).len(), 2);
         feed.event(delta("0/1.0", 1, "Next"));
         assert_eq!(told(&feed), ["0/1.0 1 discarded", "0/1.0 1 Next"]);

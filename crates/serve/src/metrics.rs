@@ -5,7 +5,7 @@ use crate::{
     token::Token,
     views::State,
 };
-use llm_do::core::model::Usage;
+use llm_do::{BudgetState, core::model::Usage};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{
@@ -39,6 +39,8 @@ pub(crate) struct Metrics {
     first: Family<Labels, Histogram, fn() -> Histogram>,
     quota_used: Family<Labels, Gauge<u64, AtomicU64>>,
     quota_limit: Family<Labels, Gauge<u64, AtomicU64>>,
+    budget_used: Family<Labels, Gauge<f64, AtomicU64>>,
+    budget_limit: Family<Labels, Gauge<f64, AtomicU64>>,
 }
 
 /// A histogram with buckets from 10 ms to three hours.
@@ -69,6 +71,8 @@ impl Default for Metrics {
             first: Family::new_with_constructor(of_starts),
             quota_used: Family::default(),
             quota_limit: Family::default(),
+            budget_used: Family::default(),
+            budget_limit: Family::default(),
         };
         registry.register("runs_started", "Runs that clients have started", metrics.started.clone());
         registry.register("runs_ended", "Runs that have ended, by how", metrics.ended.clone());
@@ -96,6 +100,10 @@ impl Default for Metrics {
         let about = "What is used of each quota, by all together or by a token or program";
         registry.register("quota_used", about, metrics.quota_used.clone());
         registry.register("quota_limit", "The most that may be used", metrics.quota_limit.clone());
+        let about = "What is used and reserved of each budget over time in its current period";
+        registry.register("budget_used", about, metrics.budget_used.clone());
+        let about = "The most that may be used in one period of a budget over time";
+        registry.register("budget_limit", about, metrics.budget_limit.clone());
         Self { registry: Mutex::new(registry), ..metrics }
     }
 }
@@ -143,11 +151,12 @@ impl Metrics {
     }
 
     /// Returns the metrics as text, as far as the token may see them. `states` are those of the runs under way;
-    /// `each_quota` calls back with each quota.
+    /// `each_quota` calls back with each quota. `budgets` are the budgets over time that the token may see.
     pub(crate) fn text(
         &self,
         token: &Token,
         states: &[State],
+        budgets: &[BudgetState],
         each_quota: impl FnOnce(&mut dyn FnMut(&Meter, &Amounts, &[Arc<str>], bool)),
     ) -> String {
         // One at a time: these gauges are of this token.
@@ -169,6 +178,9 @@ impl Metrics {
                 self.quota(labels, used.by_name.get(of).copied().unwrap_or_default(), meter.limit_of(of));
             }
         });
+        self.budget_used.clear();
+        self.budget_limit.clear();
+        budgets.iter().for_each(|budget| self.budget(budget));
         let mut text = String::new();
         // Writing to a `String` does not fail.
         let _ = encode(&mut text, &registry);
@@ -182,13 +194,38 @@ impl Metrics {
             self.quota_limit.get_or_create(&labels).set(limit);
         }
     }
+
+    fn budget(&self, state: &BudgetState) {
+        let BudgetState { budget, token, program, period, max, .. } = state;
+        let names = [("budget", budget), ("token", token), ("program", program)];
+        let names = names.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let labels: Labels = names.chain([("per", period.name().to_owned())]).collect();
+        let set = |unit: &str, used: f64, limit: f64| {
+            let labels = [labels.clone(), vec![("unit", unit.to_owned())]].concat();
+            self.budget_used.get_or_create(&labels).set(used);
+            self.budget_limit.get_or_create(&labels).set(limit);
+        };
+        if let Some(limit) = max.max_cost_usd {
+            set("usd", state.used_cost.plus(state.reserved_cost).as_dollars(), limit.as_dollars());
+        }
+        if let Some(limit) = max.max_tokens {
+            set("tokens", state.used_tokens.saturating_add(state.reserved_tokens) as f64, limit as f64);
+        }
+    }
 }
 
 /// Returns true if the token may see the line. Series of a program have it as their first label. Series without one
 /// count all clients, except for gauges, which are made for the token.
 fn is_seen(token: &Token, line: &str) -> bool {
     let (name, labels) = line.split_once(['{', ' ']).unwrap_or((line, ""));
-    if line.starts_with('#') || ["llm_do_runs", "llm_do_quota_used", "llm_do_quota_limit"].contains(&name) {
+    const OF_TOKEN: [&str; 5] = [
+        "llm_do_runs",
+        "llm_do_quota_used",
+        "llm_do_quota_limit",
+        "llm_do_budget_used",
+        "llm_do_budget_limit",
+    ];
+    if line.starts_with('#') || OF_TOKEN.contains(&name) {
         return true;
     }
     let program =

@@ -20,7 +20,7 @@ use llm_do::{
         send::BoxFuture,
     },
     not_for_clients,
-    program::Diagnostic,
+    program::{Diagnostic, language::Symbols},
     runs::{AlreadyServed, Serving},
 };
 use serde_json::Value;
@@ -339,16 +339,37 @@ impl Served {
         host: &dyn Host,
         unsaved: BTreeMap<String, String>,
     ) -> Result<Vec<Diagnostic>, String> {
+        self.edit(host, |editing| editing.findings(unsaved))
+    }
+
+    /// Calls `with` with the symbols of the program, with these texts in place of the files. There are none if the program
+    /// can't be found.
+    pub(crate) fn symbols<T>(
+        &self,
+        host: &dyn Host,
+        unsaved: BTreeMap<String, String>,
+        with: impl FnOnce(Option<Symbols<'_>>) -> T,
+    ) -> Result<T, String> {
+        self.edit(host, |editing| {
+            editing.findings(unsaved);
+            with(editing.symbols())
+        })
+    }
+
+    /// Calls `with` with the program in the editor, as its files are now.
+    fn edit<T>(&self, host: &dyn Host, with: impl FnOnce(&mut Editing) -> T) -> Result<T, String> {
         // One at a time: each check begins with what the one before knows.
         let mut editing = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match editing.take().filter(Editing::is_current) {
+        let mut current = match editing.take().filter(Editing::is_current) {
             Some(mut current) => {
                 current.look_again();
                 current
             }
             None => Editing::open(&host.settings(&self.target)?).map_err(|problem| problem.to_string())?,
         };
-        Ok(editing.insert(current).findings(unsaved))
+        let answer = with(&mut current);
+        *editing = Some(current);
+        Ok(answer)
     }
 
     /// Counts the errors and warnings that `check` finds. It runs once for each loaded program.

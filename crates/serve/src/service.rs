@@ -8,6 +8,7 @@ mod editing;
 mod files;
 mod followed;
 mod inputs;
+mod language;
 mod maps;
 mod notify;
 mod owning;
@@ -37,7 +38,7 @@ use crate::{
 };
 use futures_util::Stream;
 use llm_do::{
-    Client,
+    BudgetState, BudgetsOverTime, Client,
     core::model::{Model, ModelName},
     runs::{RunSummary, SealKey, is_run_id, summary_of},
 };
@@ -60,6 +61,7 @@ use triggers::Triggers;
 pub(crate) use answering::{Answered, Continued};
 pub(crate) use cases::{TestView, Tests};
 pub(crate) use costs::{CostsOfRuns, Span};
+pub(crate) use language::{Completion, CursorIn, DefinitionPlaces, Explained};
 pub(crate) use maps::{MapView, Maps, RowStateView, Rows, RowsOf};
 pub(crate) use owning::Begun;
 pub(crate) use playing::{RenderPrompt, RenderedPrompt};
@@ -277,9 +279,19 @@ impl Service {
             let runs = service.0.runs.all();
             let seen = runs.iter().filter(|run| token.sees(&run.client().program, &run.client().name));
             let states: Vec<State> = seen.map(|run| run.state()).collect();
-            service.0.metrics.text(&token, &states, |each| service.each_quota(&token, each))
+            let budgets = service.budgets_seen(&token);
+            service.0.metrics.text(&token, &states, &budgets, |each| service.each_quota(&token, each))
         });
         text.await.map_err(ApiError::internal)
+    }
+
+    /// The budgets over time that a token may see: all, if it sees everything, or else its own. A file that can't be read
+    /// has none; it is an error of the next run.
+    fn budgets_seen(&self, token: &Token) -> Vec<BudgetState> {
+        let budgets = BudgetsOverTime::read(&self.0.host.home(), std::env::home_dir().as_deref());
+        let mut states = budgets.and_then(|budgets| budgets.states()).unwrap_or_default();
+        states.retain(|state| token.sees_all() || state.token.as_deref() == Some(&**token.name()));
+        states
     }
 
     /// The permissions of a token, as clients see them.

@@ -5,7 +5,7 @@ use crate::{
     quota_settings::{OfEach, QuotaSettings},
     trigger_settings::{self, TriggerSettings},
 };
-use llm_do::core::schema::sha256;
+use llm_do::{TokenBudgets, core::schema::sha256};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -94,6 +94,9 @@ pub struct Token {
     /// The quotas of the token that differ from those of other tokens.
     #[serde(default)]
     quotas: OfEach,
+    /// The most that its runs may use in a day and in a month.
+    #[serde(default)]
+    budgets: TokenBudgets,
     /// The treatment of model settings. Absent: as the file says for all tokens.
     #[serde(default)]
     model_settings: Option<ModelSettings>,
@@ -230,6 +233,12 @@ impl Tokens {
                     token.name
                 )));
             }
+            if token.budgets.limit_nothing() {
+                return Err(wrong(format!(
+                    "a budget of the token `{}` limits nothing: add `max_cost_usd` or `max_tokens`",
+                    token.name
+                )));
+            }
             if !names.insert(&token.name) {
                 return Err(wrong(format!("two tokens have the name `{}`", token.name)));
             }
@@ -321,6 +330,7 @@ impl Token {
             read: Reads::Own,
             programs: Some(BTreeSet::from([program])),
             quotas: OfEach::default(),
+            budgets: TokenBudgets::default(),
             model_settings: None,
         }
     }
@@ -334,6 +344,7 @@ impl Token {
             read: Reads::All,
             programs: Some(BTreeSet::from([program])),
             quotas: OfEach::default(),
+            budgets: TokenBudgets::default(),
             model_settings: None,
         }
     }
@@ -353,6 +364,7 @@ impl Token {
             read: Reads::All,
             programs: None,
             quotas: OfEach::default(),
+            budgets: TokenBudgets::default(),
             model_settings: None,
         }
     }
@@ -443,6 +455,7 @@ mod tests {
             token(""),
             token(", read: all, programs: [desk], quotas: {disk: 2 GiB, runs: 3}, model_settings: ignore"),
             token(", programs: null"),
+            token(", budgets: {day: {max_cost_usd: 1.5, max_tokens: 1000}, month: {max_tokens: 9}}"),
             "quotas: {all: {memory: 1024, bodies: ' 64 MiB '}, programs: {desk: {runs: 1}}}".into(),
             trigger(
                 "cron: {at: '0 3 * * *', time_zone: UTC, missed: once}, input: {a: [1]}, from: {b: /date}",
@@ -456,6 +469,9 @@ mod tests {
         let bad = [
             "token: []".to_owned(),
             token(", scope: x"),
+            token(", budgets: {week: {max_tokens: 9}}"),
+            token(", budgets: {day: {max_cost_usd: -1}}"),
+            token(", budgets: {day: {}}"),
             token("").replace(&hash, "00"),
             token("").replace("start", "begin"),
             token("").replace("[start]", "[]"),
@@ -506,6 +522,7 @@ mod tests {
         for page in [
             include_str!("../../../docs/reference/http.md"),
             include_str!("../../../docs/reference/quotas.md"),
+            include_str!("../../../docs/reference/budgets.md"),
         ] {
             let (_, rest) = page.split_once("```yaml tokens\n").expect("a file of tokens");
             let (file, _) = rest.split_once("```").expect("its end");

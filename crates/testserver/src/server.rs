@@ -31,12 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A model server on a loopback port, on a thread of its own. It stops when dropped.
 pub struct TestServer {
     url: String,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct State {
+struct ServerState {
     script: Script,
     log: Mutex<Log>,
     changed: Condvar,
@@ -61,7 +61,7 @@ impl TestServer {
     /// # Panics
     /// The machine has no loopback port or thread left.
     pub fn start(script: Script) -> Self {
-        let state = Arc::new(State { script, log: Mutex::default(), changed: Condvar::new() });
+        let state = Arc::new(ServerState { script, log: Mutex::default(), changed: Condvar::new() });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
         let listener = {
@@ -197,7 +197,7 @@ impl fmt::Debug for Log {
     }
 }
 
-impl State {
+impl ServerState {
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,12 +205,12 @@ impl State {
 
 /// Counts a request that is being answered. Dropping it ends the count, wherever that happens.
 struct InFlight {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     done: bool,
 }
 
 impl InFlight {
-    fn new(state: &Arc<State>) -> Self {
+    fn new(state: &Arc<ServerState>) -> Self {
         let mut log = state.log();
         log.in_flight += 1;
         log.most_in_flight = log.most_in_flight.max(log.in_flight);
@@ -245,7 +245,7 @@ impl std::error::Error for Cut {}
 
 type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Cut>>>;
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+async fn answer(state: Arc<ServerState>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
     let in_flight = InFlight::new(&state);
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
@@ -294,7 +294,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
 }
 
 /// Records a request. Returns its number, from 1, and all its errors.
-fn admit(state: &State, seen: &Seen, mut wrong: Vec<String>) -> (u64, Vec<String>) {
+fn admit(state: &ServerState, seen: &Seen, mut wrong: Vec<String>) -> (u64, Vec<String>) {
     if seen.wire == Wire::Anthropic && seen.header("anthropic-version").is_none() {
         wrong.push("anthropic-version: header is required".into());
     }

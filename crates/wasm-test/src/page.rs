@@ -26,6 +26,6 @@ impl PageRequest {
     pub(crate) fn report(self) -> Result<Pages, String> {
         let run = WholeRun::of(&self.run, self.files.read()?, false);
         let tree = render(run.tree(), None).iter().map(ToString::to_string).collect();
-        Ok(Pages { html: page(&run), tree })
+        Ok(Pages { html: page(&run, None), tree })
     }
 }

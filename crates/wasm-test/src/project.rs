@@ -87,6 +87,7 @@ impl Project {
             redact,
             for_client: false,
             stand_ins: None,
+            spending: None,
         };
         let launch = Launch {
             context,

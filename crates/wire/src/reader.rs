@@ -78,6 +78,8 @@ struct Draft {
     usage: Usage,
     failure: Option<Failure>,
     deltas: Vec<Delta>,
+    /// The calls that have begun to appear, by block: their number, and the bytes of their arguments that are told.
+    announced: BTreeMap<u64, (u32, usize)>,
 }
 
 impl Form {
@@ -387,9 +389,21 @@ impl Draft {
         self.numbered.get(&number).copied().unwrap_or(number)
     }
 
-    fn announce(&mut self, name: &str) {
-        if !name.is_empty() {
-            self.deltas.push(Delta::Call { name: name.to_owned() });
+    /// Tells the name of a call once it is known, and the arguments that were not told yet.
+    fn tell_call(&mut self, key: u64) {
+        let Some(Block::Call(Call { name, arguments, .. })) = self.blocks.get(&key) else { return };
+        if name.is_empty() {
+            return;
+        }
+        let number = u32::try_from(self.announced.len()).unwrap_or(u32::MAX);
+        let (call, told) = self.announced.entry(key).or_insert_with(|| {
+            self.deltas.push(Delta::Call { name: name.clone() });
+            (number, 0)
+        });
+        // Arguments that came again in another form are not told twice.
+        if let Some(text) = arguments.get(*told..).filter(|text| !text.is_empty()) {
+            self.deltas.push(Delta::Arguments { call: *call, text: text.to_owned() });
+            *told = arguments.len();
         }
     }
 

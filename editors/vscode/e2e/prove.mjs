@@ -84,14 +84,13 @@ async function until(what, work, ms = 30_000) {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
-/** Opens a box with a key, and enters a text. A key that comes while the focus moves is lost. */
+/** Opens a box with a key, and enters a text. A key that comes while the focus moves is lost, and a box that loses it closes. */
 async function enter(page, key, text) {
   const box = page.locator(".quick-input-widget input").first();
   await until("the box", async () => {
     await page.keyboard.press(key);
-    return box.waitFor({ timeout: 3000 }).then(() => true, () => false);
+    return box.fill(text, { timeout: 3000 }).then(() => true, () => false);
   });
-  await box.fill(text);
 }
 async function open(page, path) {
   // The panel may have the focus: files open beside it only from there.
@@ -190,6 +189,8 @@ try {
   await step("the panel follows the editor to another worker", async (page) => {
     await open(page, "strikes/main.worker");
     await panel(page).getByRole("textbox", { name: /species/ }).waitFor();
+    // The page went from a run to the worker, and the focus stays with the text.
+    assert.equal(await page.evaluate(() => document.activeElement?.closest(".monaco-editor") !== null), true);
   });
   await step("a write is approved in the panel", async (page) => {
     await open(page, "letters/main.worker");
@@ -209,10 +210,12 @@ try {
       await page.keyboard.press("Enter");
       await page.keyboard.type("compat");
       await page.locator(".suggest-widget .monaco-list-row", { hasText: "compatible_models" }).waitFor();
-      await page.keyboard.press("Escape");
-      await page.keyboard.press("Shift+Home");
-      await page.keyboard.press("Backspace");
-      await page.keyboard.press("Backspace");
+      await page.keyboard.press("Enter");
+      await until("the key", async () => /^compatible_models:/m.test(await shown(page)));
+      await page.keyboard.press("Home");
+      await page.keyboard.press("Shift+ArrowDown");
+      await page.keyboard.press("Delete");
+      await until("the text before", async () => !(await shown(page)).includes("compatible_models"));
     });
     await step("a worker is renamed across files", async (page) => {
       await lines(page).getByText("helper").last().click();

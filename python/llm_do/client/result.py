@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Generic, Optional, TypeVar
+from typing import Any, Dict, Generic, Optional, Tuple, TypeVar
 
 T = TypeVar("T")
 
@@ -50,8 +50,9 @@ class Result(Generic[T]):
 class Event:
     """Something that happens in a run.
 
-    `kind` is `text`, `reasoning` or `call` for a piece of an answer that is being made, `discard` if the pieces of that turn
-    don't count because the request failed, and `record` for a record of the journal.
+    `kind` is `text`, `reasoning` or `call` for a piece of an answer that is being made, `partial` if its typed output has
+    grown, `discard_partial` if that output does not count, `discard` if neither the pieces nor the output of that turn count
+    because the request failed, and `record` for a record of the journal.
     """
 
     kind: str
@@ -62,6 +63,8 @@ class Event:
     text: str = ""
     #: The record.
     record: Optional[Dict[str, Any]] = None
+    #: How the output has grown: `at` is the place, and `set` or `append` what has come. `Stream.partials` applies it.
+    growth: Tuple[Dict[str, Any], ...] = ()
 
     @staticmethod
     def of(params: Dict[str, Any]) -> Event:
@@ -70,6 +73,8 @@ class Event:
             record = params.get("record") or {}
             return Event("record", str(record.get("path", "")), None, "", record)
         path, turn = str(params.get("path", "")), params.get("turn")
-        if params.get("event") == "discard":
-            return Event("discard", path, turn)
+        if params.get("event") in ("discard", "discard_partial"):
+            return Event(str(params["event"]), path, turn)
+        if params.get("event") == "partial":
+            return Event("partial", path, turn, growth=tuple(params.get("growth") or ()))
         return Event(str(params.get("delta")), path, turn, params.get("text") or params.get("name") or "")

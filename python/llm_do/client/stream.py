@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 from collections import deque
 from typing import (
@@ -21,6 +22,7 @@ from typing import (
 
 from .connection import Waited
 from .errors import LlmDoError
+from .partial import Partial, reader
 from .result import Event, Result
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ E = TypeVar("E")
 S = TypeVar("S", bound="Events[Any]")
 #: Deltas that wait for a slow reader. Further ones are lost; records never are.
 MOST_DELTAS = 10_000
+_DELTAS = ("text", "reasoning", "call", "partial")
 _Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
@@ -40,6 +43,7 @@ class Events(Generic[E]):
     def __init__(self, start: Callable[[Events[E]], Waited], decode: Callable[[Any], E]) -> None:
         self._events: Deque[Event] = deque()
         self._deltas = 0
+        self._partial = Partial()
         self._changed = threading.Condition()
         self._waiters: List[_Waiter] = []
         self._over = False
@@ -53,7 +57,14 @@ class Events(Generic[E]):
         """Takes an event."""
         event = Event.of(params)
         with self._changed:
-            if event.kind in ("text", "reasoning", "call"):
+            # The value so far loses nothing.
+            if event.path == "0":
+                if event.kind == "partial":
+                    # The event keeps what it says.
+                    self._partial.grow(event.turn, copy.deepcopy(event.growth))
+                elif event.kind in ("discard", "discard_partial"):
+                    self._partial.discard()
+            if event.kind in _DELTAS:
                 if self._deltas >= MOST_DELTAS:
                     return
                 self._deltas += 1
@@ -78,9 +89,14 @@ class Events(Generic[E]):
         if not self._events:
             return None
         event = self._events.popleft()
-        if event.kind in ("text", "reasoning", "call"):
+        if event.kind in _DELTAS:
             self._deltas -= 1
         return event
+
+    def _so_far(self) -> Partial:
+        """The value so far, as it is now."""
+        with self._changed:
+            return copy.deepcopy(self._partial)
 
     # -- readers
 
@@ -164,6 +180,63 @@ class Events(Generic[E]):
 
 class Stream(Events[Result[T]], Generic[T]):
     """The events of a run, and its result. `close` cancels the run."""
+
+    def __init__(
+        self,
+        start: Callable[[Events[Result[T]]], Waited],
+        decode: Callable[[Any], Result[T]],
+        returns: Any = None,
+    ) -> None:
+        self._returns = returns
+        super().__init__(start, decode)
+
+    def partials(self) -> Iterator[Any]:
+        """The typed output so far, each time it has grown. A slow reader gets the newest.
+
+        With a Pydantic model as `returns`, it is a partial form of the model: fields that have not arrived are `None`. Else
+        it is the JSON value. Strings grow at their end, lists and objects by further items. `None` is given when the value
+        so far does not count: the answer was invalid, or its request failed.
+        """
+        states = _States(reader(self._returns))
+        for event in self:
+            for value in states.of(self, event):
+                yield value
+
+    async def apartials(self) -> AsyncIterator[Any]:
+        """Like `partials`, for `async for`."""
+        states = _States(reader(self._returns))
+        async for event in self:
+            for value in states.of(self, event):
+                yield value
+
+
+class _States:
+    """The states of a value that grows, each once."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self._read = read
+        self._last = Partial()
+        self._shown = False
+
+    def of(self, stream: Stream[Any], event: Event) -> List[Any]:
+        """What the event makes of the value: nothing, or its new state."""
+        if event.path != "0" or event.kind not in ("partial", "discard", "discard_partial"):
+            return []
+        if stream._partial.version == self._last.version:
+            return []
+        last, now = self._last, stream._so_far()
+        self._last = now
+        states: List[Any] = []
+        if self._shown and now.discarded != last.discarded:
+            self._shown = False
+            states.append(None)
+        if now.begun:
+            try:
+                states.append(self._read(now.value))
+                self._shown = True
+            except ValueError:
+                pass  # The type asks for more than the schema of the worker. The output itself will tell.
+        return states
 
 
 class _Answer:

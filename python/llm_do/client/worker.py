@@ -225,7 +225,7 @@ class Worker(Generic[T]):
         def start(stream: Events[Result[Any]]) -> Request:
             return self._start(input, arguments, events=stream.hear)
 
-        return Stream(start, self._decoded)
+        return Stream(start, self._decoded, self._returns)
 
     def _mapped(self, wait: Callable[[], Any], return_exceptions: bool) -> T:
         try:

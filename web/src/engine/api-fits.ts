@@ -5,7 +5,12 @@
 
 import type { components } from "./api";
 import type {
+  Candidate,
+  CandidateKind,
+  CursorIn,
   DefinitionFile,
+  DefinitionPlace,
+  Explanation,
   FileEntry,
   Folder,
   MapOfRows,
@@ -24,6 +29,8 @@ import type {
   TestResults,
   TestRun,
   TestSummary,
+  TextPosition,
+  TextRange,
   Trigger,
   Worker,
 } from "./engine";
@@ -53,12 +60,20 @@ export type Fits = [
   None<Missing<MapRow, Schemas["Row"]>>,
   None<Missing<RowPage, Schemas["Rows"]>>,
   None<Missing<Prompt, Schemas["RenderedPrompt"]>>,
+  None<Missing<CursorIn, Schemas["CursorIn"]>>,
+  None<Missing<TextPosition, Schemas["TextPosition"]>>,
+  None<Missing<TextRange, Schemas["TextRange"]>>,
+  None<Missing<Candidate, Schemas["CompletionCandidate"]>>,
+  None<Missing<Explanation, Schemas["Explanation"]>>,
+  None<Missing<DefinitionPlace, Schemas["DefinitionPlace"]>>,
   None<Missing<RunChanges, Schemas["RunChanges"]>>,
   None<Missing<CallChange, Schemas["CallChange"]>>,
   None<Missing<Spent, Schemas["SpentChange"]>>,
   None<Missing<Retry, Schemas["RetryChange"]>>,
   None<Missing<Trigger, Schemas["Trigger"]>>,
-  // States, in both directions.
+  // States and kinds, in both directions.
+  None<Exclude<CandidateKind, Schemas["CompletionKind"]>>,
+  None<Exclude<Schemas["CompletionKind"], CandidateKind>>,
   None<Exclude<CallState, Schemas["CallStanding"]>>,
   None<Exclude<Schemas["CallStanding"], CallState>>,
   None<Exclude<RowState, Schemas["RowState"]>>,

@@ -57,6 +57,33 @@ export interface components {
              */
             attachments: string[];
         };
+        /** @description A position in a definition file, whose text may be unsaved. */
+        CursorIn: {
+            /** @description The path of the file from the program's folder. */
+            path: string;
+            /** @description The position in it. */
+            position: components["schemas"]["TextPosition"];
+            /**
+             * @description Texts in the place of definition files, by path.
+             * @default {}
+             */
+            files: {
+                [key: string]: string;
+            };
+        };
+        /** @description A position in a text, as in the Language Server Protocol. */
+        TextPosition: {
+            /**
+             * Format: uint32
+             * @description The line, from 0.
+             */
+            line: number;
+            /**
+             * Format: uint32
+             * @description The column, from 0, in code units of UTF-16.
+             */
+            character: number;
+        };
         /** @description What a token allows. */
         Session: {
             /** @description The token's name. */
@@ -200,6 +227,57 @@ export interface components {
              * @description Its size.
              */
             bytes: number;
+        };
+        /** @description A text that may stand at a position. */
+        CompletionCandidate: {
+            /** @description The name of the candidate. */
+            label: string;
+            /** @description The text to insert. */
+            insert: string;
+            /** @description The part of the text that it replaces. */
+            replace: components["schemas"]["TextRange"];
+            /** @description The kind of the candidate. */
+            kind: components["schemas"]["CompletionKind"];
+            /** @description A description in Markdown. It may be empty. */
+            about: string;
+        };
+        /** @description A part of a text. */
+        TextRange: {
+            /** @description The position of the first character. */
+            start: components["schemas"]["TextPosition"];
+            /** @description The position after the last character. */
+            end: components["schemas"]["TextPosition"];
+        };
+        /**
+         * @description The kind of a candidate.
+         *
+         *     `key`: A key.
+         *     `choice`: A value of a fixed set.
+         *     `worker`: A worker.
+         *     `tool`: A tool, or a pattern of tools.
+         *     `toolset`: A toolset.
+         *     `library`: A library.
+         *     `model`: A model or a provider.
+         *     `variable`: A variable of a template.
+         *     `function`: A filter, test or function of a template.
+         *     `file`: A file.
+         *     `type`: A type of a parameter.
+         * @enum {string}
+         */
+        CompletionKind: "key" | "choice" | "worker" | "tool" | "toolset" | "library" | "model" | "variable" | "function" | "file" | "type";
+        /** @description An explanation. */
+        Explanation: {
+            /** @description The explanation in Markdown. */
+            markdown: string;
+            /** @description The part of the text that it explains. */
+            range: components["schemas"]["TextRange"];
+        };
+        /** @description A place that defines something. */
+        DefinitionPlace: {
+            /** @description The path of the file, from the program's folder; absolute in a library elsewhere. */
+            path: string;
+            /** @description The name that is defined, or the start of the file. */
+            range: components["schemas"]["TextRange"];
         };
         /** @description A trigger. */
         Trigger: {

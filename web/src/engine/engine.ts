@@ -288,6 +288,62 @@ export interface Definition {
   sha256: string;
 }
 
+/** A position in a text: line and column from 0, the column in units of UTF-16. */
+export interface TextPosition {
+  line: number;
+  character: number;
+}
+
+export interface TextRange {
+  start: TextPosition;
+  end: TextPosition;
+}
+
+/** A position in a definition file, with the texts that are not saved, by path. */
+export interface CursorIn {
+  path: string;
+  position: TextPosition;
+  files: Record<string, string>;
+}
+
+export const CANDIDATE_KINDS = [
+  "key",
+  "choice",
+  "worker",
+  "tool",
+  "toolset",
+  "library",
+  "model",
+  "variable",
+  "function",
+  "file",
+  "type",
+] as const;
+export type CandidateKind = (typeof CANDIDATE_KINDS)[number];
+
+/** A text that may stand at a position. */
+export interface Candidate {
+  label: string;
+  insert: string;
+  /** The part of the text that it replaces. */
+  replace: TextRange;
+  kind: CandidateKind;
+  /** Markdown. */
+  about: string;
+}
+
+/** What a word means. */
+export interface Explanation {
+  markdown: string;
+  range: TextRange;
+}
+
+/** Where something is defined. The path is absolute in a library elsewhere. */
+export interface DefinitionPlace {
+  path: string;
+  range: TextRange;
+}
+
 export interface Diagnostic {
   code: string;
   severity: "error" | "warning" | "note";
@@ -295,13 +351,15 @@ export interface Diagnostic {
   file: string | null;
   line: number | null;
   column: number | null;
+  /** Absent for a file as a whole. */
+  range?: TextRange | null;
   label?: string | null;
   notes?: string[];
   help?: string[];
   related?: { message: string; file: string | null; line: number | null; column: number | null }[];
   fix?: {
     title: string;
-    edits: { file: string | null; line: number | null; column: number | null; start: number; end: number; text: string }[];
+    edits: { file: string | null; range: TextRange; text: string }[];
   } | null;
 }
 
@@ -401,6 +459,11 @@ export interface Engine {
   ): Promise<{ sha256: string; diagnostics: Diagnostic[] }>;
   /** Findings with these texts in the place of what is saved. */
   check(program: string, files: Record<string, string>): Promise<Diagnostic[]>;
+  /** The texts that may stand at a position, the best first. */
+  complete(program: string, cursor: CursorIn, signal: AbortSignal): Promise<Candidate[]>;
+  hover(program: string, cursor: CursorIn): Promise<Explanation | undefined>;
+  /** The places that define what the word at a position names. */
+  definitionAt(program: string, cursor: CursorIn): Promise<DefinitionPlace[]>;
 
   /** The first request of a worker for that input, with these texts in the place of what is saved. Nothing is sent. */
   prompt(program: string, worker: string, input: Json, files: Record<string, string>): Promise<Prompt>;

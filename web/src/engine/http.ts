@@ -3,12 +3,16 @@
 import {
   EngineError,
   isUnderWay,
+  type Candidate,
   type Connection,
   type CostsOfRuns,
+  type CursorIn,
   type Definition,
   type DefinitionFile,
+  type DefinitionPlace,
   type Diagnostic,
   type Engine,
+  type Explanation,
   type Folder,
   type MapOfRows,
   type Notice,
@@ -292,6 +296,21 @@ export class HttpEngine implements Engine {
     return (await this.#json("POST", path, shapes.diagnostics, { files })).diagnostics;
   }
 
+  async complete(program: string, cursor: CursorIn, signal: AbortSignal): Promise<Candidate[]> {
+    const path = `/v1/programs/${encodeURIComponent(program)}/completion`;
+    return (await this.#json("POST", path, shapes.completion, cursor, {}, signal)).candidates;
+  }
+
+  async hover(program: string, cursor: CursorIn): Promise<Explanation | undefined> {
+    const path = `/v1/programs/${encodeURIComponent(program)}/hover`;
+    return (await this.#json("POST", path, shapes.explained, cursor)).hover;
+  }
+
+  async definitionAt(program: string, cursor: CursorIn): Promise<DefinitionPlace[]> {
+    const path = `/v1/programs/${encodeURIComponent(program)}/definition`;
+    return (await this.#json("POST", path, shapes.definitionPlaces, cursor)).places;
+  }
+
   prompt(program: string, worker: string, input: Json, files: Record<string, string>): Promise<Prompt> {
     return this.#json("POST", `/v1/programs/${encodeURIComponent(program)}/prompt`, shapes.prompt, { worker, input, files });
   }
@@ -428,10 +447,12 @@ export class HttpEngine implements Engine {
     shape: shapes.Shape<T>,
     body: unknown,
     headers: Record<string, string> = {},
+    signal?: AbortSignal,
   ): Promise<T> {
     const response = await this.#send(method, path, {
       headers: { "Content-Type": "application/json", ...headers },
       body: writeJson(body),
+      ...(signal === undefined ? {} : { signal }),
     });
     return response.status === 204 ? shape(undefined, "") : shapes.read(response, shape);
   }

@@ -130,5 +130,8 @@ export class RecordedEngine implements Engine {
   definition = refused;
   save = refused;
   check = refused;
+  complete = refused;
+  hover = refused;
+  definitionAt = refused;
   prompt = refused;
 }

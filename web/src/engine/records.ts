@@ -336,17 +336,28 @@ export interface RunChanges {
   costs?: { worker: string; model: string; spent: Spent }[];
 }
 
+/** What a typed answer has got: a new member, element or text at a place, which counts from the outermost container. */
+export type Growth = { at: (string | number)[]; set: Json } | { at: (string | number)[]; append: string };
+
 /** What a stream brings. */
 export type RunEvent =
   | { event: "record"; record: RunRecord; view: RunChanges }
   | { event: "delta"; path: string; turn: number; delta: "text" | "reasoning"; text: string }
   | { event: "delta"; path: string; turn: number; delta: "call"; name: string }
+  | { event: "partial"; path: string; turn: number; growth: Growth[] }
+  | { event: "discard_partial"; path: string; turn: number }
   | { event: "discard"; path: string; turn: number }
   /** Pieces of answers were not brought until here. */
   | { event: "joined" };
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+const isGrowth = (value: unknown): boolean =>
+  isObject(value) &&
+  Array.isArray(value["at"]) &&
+  value["at"].every((key) => typeof key === "string" || Number.isSafeInteger(key)) &&
+  (typeof value["append"] === "string" || "set" in value);
 
 /** A record, if the value has what all records have. The kinds are the server's to get right. */
 export function asRecord(value: unknown): RunRecord | undefined {
@@ -418,8 +429,9 @@ export function asEvent(value: unknown): RunEvent | undefined {
   if (value["event"] === "record") return asRecorded(value);
   const placed = typeof value["path"] === "string" && Number.isSafeInteger(value["turn"]);
   if (!placed) return undefined;
-  if (value["event"] === "discard") return value as unknown as RunEvent;
-  const { delta } = value;
+  if (value["event"] === "discard" || value["event"] === "discard_partial") return value as unknown as RunEvent;
+  const { delta, growth } = value;
+  if (value["event"] === "partial") return Array.isArray(growth) && growth.every(isGrowth) ? (value as unknown as RunEvent) : undefined;
   const fits = delta === "call" ? typeof value["name"] === "string" : typeof value["text"] === "string";
   return value["event"] === "delta" && fits ? (value as unknown as RunEvent) : undefined;
 }

@@ -1,14 +1,18 @@
 /** Checks of what a server sends. A value of another shape is an error that names the place, before any page reads it. */
 
 import {
+  CANDIDATE_KINDS,
   EngineError,
   ROW_STATES,
   STATES,
+  type Candidate,
   type CostLine,
   type CostsOfRuns,
   type Definition,
   type DefinitionFile,
+  type DefinitionPlace,
   type Diagnostic,
+  type Explanation,
   type FileEntry,
   type Folder,
   type MapOfRows,
@@ -26,6 +30,8 @@ import {
   type TestResults,
   type TestRun,
   type TestSummary,
+  type TextPosition,
+  type TextRange,
   type Trigger,
   type WaitingQuestion,
   type Worker,
@@ -376,22 +382,38 @@ export const definitions = object<{ files: DefinitionFile[] }>({
 });
 export const definition = object<Definition>({ path: text, text, sha256: text });
 
+const textPosition = object<TextPosition>({ line: number, character: number });
+const textRange = object<TextRange>({ start: textPosition, end: textPosition });
 const spot = { file: nullable(text), line: nullable(number), column: nullable(number) };
 const diagnostic = object<Diagnostic>({
   code: text,
   severity: oneOf("error", "warning", "note"),
   message: text,
   ...spot,
+  range: maybe(textRange),
   label: maybe(text),
   notes: maybe(list(text)),
   help: maybe(list(text)),
   related: maybe(list(object({ message: text, ...spot }))),
   fix: maybe(
-    object({ title: text, edits: list(object({ ...spot, start: number, end: number, text })) }),
+    object({ title: text, edits: list(object({ file: nullable(text), range: textRange, text })) }),
   ),
 } as Fields<Diagnostic>);
 export const diagnostics = object<{ diagnostics: Diagnostic[] }>({ diagnostics: list(diagnostic) });
 export const saved = object<{ sha256: string; diagnostics: Diagnostic[] }>({ sha256: text, diagnostics: list(diagnostic) });
+
+const candidate = object<Candidate>({
+  label: text,
+  insert: text,
+  replace: textRange,
+  kind: oneOf(...CANDIDATE_KINDS),
+  about: text,
+});
+export const completion = object<{ candidates: Candidate[] }>({ candidates: list(candidate) });
+const explanation = object<Explanation>({ markdown: text, range: textRange });
+export const explained: Shape<{ hover: Explanation | undefined }> = object({ hover: maybe(explanation) });
+const definitionPlace = object<DefinitionPlace>({ path: text, range: textRange });
+export const definitionPlaces = object<{ places: DefinitionPlace[] }>({ places: list(definitionPlace) });
 
 export const prompt = object<Prompt>({ model: text, system: text, message: text, tools: list(text) });
 

@@ -44,6 +44,8 @@ export interface Streaming {
   text: string;
   reasoning: string;
   calls: string[];
+  /** The typed answer so far. */
+  value?: Json | undefined;
   /** Whether the beginning was said before this page listened. */
   partial: boolean;
 }

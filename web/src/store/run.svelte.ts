@@ -7,6 +7,7 @@
 import { flushSync } from "svelte";
 import { SvelteMap } from "svelte/reactivity";
 import type { Ending, KnownRecord, RunChanges, RunEvent, RunRecord, Spent, Usage } from "../engine/records";
+import { grown } from "./growth";
 import { Call, Conversation, NOTHING, type AskedQuestion } from "./call";
 
 /** A line of the costs: one worker with one model. */
@@ -54,6 +55,8 @@ export class RunStore {
   /** When components may see changes again. Before, the page is free for its reader. */
   #rests_until = 0;
   #joined_ms = 0;
+  /** The containers of typed answers that components have not seen yet. */
+  #fresh = new Set<unknown>();
   /** Turns of calls whose pieces follow from the first on. */
   readonly #whole = new Map<string, number>();
 
@@ -62,7 +65,7 @@ export class RunStore {
     this.#joined_ms = now;
     this.#whole.clear();
     for (const call of this.calls.values()) {
-      if (call.streaming !== undefined) call.streaming = { ...call.streaming, text: "", reasoning: "", partial: true };
+      if (call.streaming !== undefined) call.streaming = { ...call.streaming, text: "", reasoning: "", value: undefined, partial: true };
     }
   }
 
@@ -72,7 +75,10 @@ export class RunStore {
       if (event.event === "record") this.#record(event.record, event.view);
       else if (event.event === "joined") this.join(Date.now());
       else if (event.event === "discard") this.#discard(event.path, event.turn);
-      else {
+      else if (event.event === "discard_partial") {
+        const streaming = this.calls.get(event.path)?.streaming;
+        if (streaming?.turn === event.turn) streaming.value = undefined;
+      } else {
         const call = this.calls.get(event.path);
         // A delta of a turn that a record has confirmed comes too late.
         if (call === undefined) continue;
@@ -83,7 +89,9 @@ export class RunStore {
           call.streaming = streaming;
         }
         if (streaming.turn !== event.turn) continue;
-        if (event.delta === "call") streaming.calls.push(event.name);
+        if (event.event === "partial") {
+          for (const growth of event.growth) streaming.value = grown(streaming.value, growth, this.#fresh);
+        } else if (event.delta === "call") streaming.calls.push(event.name);
         else streaming[event.delta] += event.text;
       }
       this.#changed = true;
@@ -100,6 +108,7 @@ export class RunStore {
       if (this.#changed) this.version++;
     });
     this.#grown = this.#changed = false;
+    this.#fresh.clear();
     const ended = performance.now();
     this.#rests_until = ended + Math.min(LONGEST_REST_MS, (ended - began) * RESTS);
   }

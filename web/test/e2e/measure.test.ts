@@ -45,6 +45,32 @@ test("the first page is there soon", async () => {
   expect(navigation.median).toBeLessThan(200 * slack());
 });
 
+test("candidates are there soon after a key", async () => {
+  const page = await stage.page("#/programs/desk/workers%2Fwriter.worker");
+  const editor = page.getByRole("textbox", { name: "workers/writer.worker" });
+  await editor.getByText("Writes a note to a file.").waitFor();
+  await page.getByText("No findings", { exact: true }).waitFor();
+  await editor.click();
+  await page.keyboard.press("Control+Home");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("ArrowUp");
+  const times: number[] = [];
+  for (let i = 0; i < 9; i++) {
+    const began = performance.now();
+    await page.keyboard.press("Control+Space");
+    await page.getByRole("listbox", { name: "Completions" }).waitFor();
+    times.push(performance.now() - began);
+    await page.keyboard.press("Escape");
+    await page.getByRole("listbox", { name: "Completions" }).waitFor({ state: "detached" });
+  }
+  const completion = median(times);
+  measured["completion"] = times;
+  say(`key to list of candidates: ${completion.text}`);
+  expect(completion.median).toBeLessThan(100 * slack());
+  await page.context().close();
+});
+
 /** Records of a run with that many calls in a tree of three levels. */
 function manyCalls(calls: number): string[] {
   const lines: string[] = [];

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { asEvent, asRecorded, type RunEvent, type RunRecord } from "../../src/engine/records";
+import { asEvent, asRecorded, type Growth, type RunEvent, type RunRecord } from "../../src/engine/records";
 import { take } from "../../src/engine/sse";
 import type { Call } from "../../src/store/call";
 import { failingOf, notableOf } from "../../src/store/notable";
@@ -105,6 +105,26 @@ describe("applying", () => {
     run.take(records(...CHAT, said(0, 1, "Hi there")));
     expect(run.root?.streaming).toBeUndefined();
     expect(run.root?.conversation?.items.at(-1)).toMatchObject({ kind: "assistant", turn: 0 });
+  });
+
+  test("a typed answer fills while it streams, until it is discarded or a record confirms it", () => {
+    const run = store(records(...CHAT));
+    const partial = (turn: number, ...growth: Growth[]): RunEvent => ({ event: "partial", path: "0", turn, growth });
+    run.take([partial(0, { at: [], set: { title: "A w", tags: [] } })]);
+    run.flush();
+    const first = run.root?.streaming?.value;
+    run.take([partial(0, { at: ["title"], append: "alk" }, { at: ["tags", 0], set: "x" }, { at: ["__proto__"], set: 1 })]);
+    expect(first).toEqual({ title: "A w", tags: [] });
+    expect(JSON.stringify(run.root?.streaming?.value)).toBe('{"title":"A walk","tags":["x"],"__proto__":1}');
+    // Growth of another value changes nothing.
+    const shown = run.root?.streaming?.value;
+    run.take([partial(0, { at: ["tags", 7], set: 1 }, { at: ["none", "x"], append: "y" }, { at: ["title", "x"], set: 1 })]);
+    expect(run.root?.streaming?.value).toEqual(shown);
+    run.take([{ event: "discard_partial", path: "0", turn: 0 }]);
+    expect(run.root?.streaming?.value).toBeUndefined();
+    run.take([partial(0, { at: [], set: [1] })]);
+    run.take(records(...CHAT, said(0, 1, "[1]")));
+    expect(run.root?.streaming).toBeUndefined();
   });
 
   test("pieces after a discard are whole, also for who joins in the middle of an answer", () => {

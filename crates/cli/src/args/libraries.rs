@@ -24,11 +24,26 @@ pub(crate) struct LibArgs {
     pub(crate) command: LibCommand,
 }
 
+/// The worker to export, and the folder to write to.
+#[derive(Debug, Args)]
+pub(crate) struct LibExportArgs {
+    /// The ID of the worker
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) skill: String,
+    /// The folder of skills in which the skill's folder is made
+    #[arg(short = 'o', long = "to", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) to: PathBuf,
+    /// The project's directory [default: the project that contains the current directory]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) project: Option<PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum LibCommand {
-    /// Install a library, or without SPEC the dependencies of the project
+    /// Install a library or skills, or without SPEC the dependencies of the project
     #[command(after_help = "\
-SPEC is a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR]). REF is a branch, tag or commit.
+SPEC is a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR]). REF is a branch, tag or commit. It has a \
+library, a skill (SKILL.md), or several skills.
 
 Without SPEC, llm-do installs the project's dependencies that are paths or repositories. Dependencies \
 that are names must already be installed. llm-do.lock then pins all of them, with a hash of each file.
@@ -39,7 +54,7 @@ Examples:
   llm-do lib install
   llm-do lib install --locked          in CI, or after a clone")]
     Install {
-        /// The library: a folder or a repository
+        /// The library or the skills: a folder or a repository
         spec: Option<String>,
         /// Replace an installed library that has the same version and different files
         #[arg(long)]
@@ -51,6 +66,15 @@ Examples:
         #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
         project: Option<PathBuf>,
     },
+    /// Write a worker as a skill for other agents
+    #[command(after_help = "\
+Writes DIR/NAME/SKILL.md: what the worker does, the command that calls it, and its parameters. The worker \
+needs a description.
+
+Examples:
+  llm-do lib export --skill summarizer -o .claude/skills
+  llm-do lib export --skill reports/summarizer --project my-project -o ~/.claude/skills")]
+    Export(LibExportArgs),
     /// List the installed libraries
     #[command(after_help = "Examples:\n  llm-do lib list\n  llm-do lib list --json")]
     List,

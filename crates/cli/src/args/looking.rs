@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 /// Arguments of `runs show`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-RUN is an ID from `llm-do runs list`, its beginning, its last digits, or `last`.
+RUN is an ID from `llm-do runs list`, its beginning, its last digits, `last`, or the folder of a run.
 
 PLACE is the position of a call in the tree: 0/2.1 is call 1 of turn 2 of call 0. `--timeline` shows the places.
 

@@ -9,9 +9,9 @@ use crate::{
     visible,
 };
 use llm_do::{
-    Environment, PythonFor, StoredKeys,
+    BudgetsOverTime, Environment, Problem, PythonFor, StoredKeys,
     confine::{self, Tier},
-    core::model::ModelName,
+    core::{authority::Place, model::ModelName, worker::Language},
     models::{KeySource, Providers},
     place_of,
     program::{LoadOptions, UserConfig, list_workers, target},
@@ -73,12 +73,13 @@ pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complain
         place_of(folder).map_err(|error| Complaint::wrong(format!("`{}`: {error}", folder.display())))?;
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let mut findings = confinement();
-    findings.push(python(&project, &environment));
+    findings.extend([Language::Python, Language::Script].map(|of| interpreter(of, &project, &environment)));
     findings.extend(program(folder));
     let config = user_config(&home()).map_err(|problem| problem.to_string());
     findings.extend(models(&environment, config.as_ref().ok()));
     findings.push(own_folder(&home()));
     findings.extend(own_config(config));
+    findings.extend(own_budgets(&home()));
     findings.extend(programs(&environment));
     if output.format == Format::Text {
         findings.iter().for_each(|finding| show(finding, output));
@@ -163,18 +164,24 @@ fn brings(layer: &str) -> Option<&'static str> {
     }
 }
 
-fn python(project: &llm_do::core::authority::Place, environment: &Environment) -> Finding {
-    let python =
-        PythonFor { project, home: &home(), environment, confiner: Arc::default(), only_looks: true }
-            .python();
+/// Checks the interpreter of tools in a language, as a run of the project would choose it.
+fn interpreter(language: Language, project: &Place, environment: &Environment) -> Finding {
+    let hosts = PythonFor { project, home: &home(), environment, confiner: Arc::default(), only_looks: true }
+        .python();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let found = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        runtime
-            .block_on(python.interpreter(llm_do::core::worker::Language::Python))
-            .map_err(|error| error.to_string())
-    });
-    let why = "for tools in Python";
-    Finding::new("python", why, found.map(|found| found.to_string()), install("python3"))
+    let found = runtime
+        .map_err(|error| error.to_string())
+        .and_then(|runtime| runtime.block_on(hosts.interpreter(language)).map_err(|error| error.to_string()));
+    let (what, why, command) = match language {
+        Language::Python => ("python", "for tools in Python", install("python3")),
+        // The packages of distributions are often too old.
+        Language::Script => (
+            "node",
+            "for tools in TypeScript and JavaScript",
+            "export LLM_DO_NODE=/path/to/node   # 22.18 or newer, from https://nodejs.org".to_owned(),
+        ),
+    };
+    Finding::new(what, why, found.map(|found| found.to_string()), command)
 }
 
 /// Checks that the project in that folder can be read, if there is one.
@@ -267,6 +274,22 @@ fn own_config(read: Result<UserConfig, String>) -> Option<Finding> {
     let path = path.display().to_string();
     let command = format!("$EDITOR {}", quoted(&path));
     Some(Finding::new("config", "for your own models, limits and rules", read.map(|_| path), command))
+}
+
+/// Checks the user's budgets over time, if there are any.
+fn own_budgets(home: &Path) -> Option<Finding> {
+    let path = home.join("budgets.yaml");
+    let read = BudgetsOverTime::read(home, std::env::home_dir().as_deref());
+    let read = read.map_err(|problem| match &problem {
+        Problem::Program(found) => found.to_string(),
+        _ => problem.to_string(),
+    });
+    if read.is_ok() && !path.exists() {
+        return None;
+    }
+    let path = path.display().to_string();
+    let command = format!("$EDITOR {}", quoted(&path));
+    Some(Finding::new("budgets", "for your budgets of a day or a month", read.map(|_| path), command))
 }
 
 /// Checks the programs that some features start. They are searched on the `PATH`, as the features do.

@@ -1,5 +1,6 @@
 //! `llm-do lib`: installed libraries (docs/guides/libraries.md).
 
+mod export;
 mod git;
 mod package;
 mod project;
@@ -68,6 +69,7 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         LibCommand::Install { spec: None, force, locked, .. } => {
             install_all(*force, *locked, &places, output)
         }
+        LibCommand::Export(args) => export::run(args, &arguments.lib, output),
         LibCommand::List => show::list(&places, output),
         LibCommand::Info { library } => show::info(library, &places, output),
         LibCommand::Remove { library, force } => remove::run(library, *force, &places, output),
@@ -87,27 +89,39 @@ fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<
     let root = Root::open(&places.roots[0], output)?;
     let mut resolver = Resolver::new(&root, &places.roots, Lock::default(), output);
     resolver.force = force;
-    let package = resolver.install(&kind, &places.here)?;
+    let packages = resolver.install(&kind, &places.here)?;
     let outcomes = resolver.finish()?;
-    let concerned = match &places.project {
-        Some(project) => project::concern(project, &package.name)?,
-        None => project::Concern::NoProject,
-    };
-    let pinning = match (&places.project, &concerned) {
-        (Some(project), project::Concern::Depends) => {
-            Some(pin(project, Keep::Installed, &[&package.name], force, &root, places, output)?.1)
+    let mut notes = Vec::new();
+    let mut concerned: Vec<&str> = Vec::new();
+    for package in &packages {
+        let concern = match &places.project {
+            Some(project) => project::concern(project, &package.name)?,
+            None => project::Concern::NoProject,
+        };
+        match concern {
+            project::Concern::Not(ref manifest) => {
+                notes.push(format!(
+                    "to use it here, add `{}` to `dependencies` in {manifest}",
+                    package.label()
+                ));
+            }
+            _ if package.exports.is_empty() && !package.is_skill => {
+                notes.push("it exports nothing, so none of its workers can be called".to_owned());
+            }
+            _ => {}
+        }
+        if matches!(concern, project::Concern::Depends) {
+            concerned.push(&package.name);
+        }
+    }
+    let pinning = match &places.project {
+        Some(project) if !concerned.is_empty() => {
+            Some(pin(project, Keep::Installed, &concerned, force, &root, places, output)?.1)
         }
         _ => None,
     };
     show_outcomes(&outcomes, pinning.as_ref(), output);
-    match (concerned, &package.exports[..]) {
-        (project::Concern::Not(manifest), _) => {
-            output
-                .note(&format!("to use it here, add `{}` to `dependencies` in {manifest}", package.label()));
-        }
-        (_, []) => output.note("it exports nothing, so none of its workers can be called"),
-        _ => {}
-    }
+    notes.iter().for_each(|note| output.note(note));
     Ok(())
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn tools_line(tools: &ShownTools) -> String {
 }
 
 /// A line of the tree: a worker, or a folder of workers.
-struct Line<'a> {
+struct TreeRow<'a> {
     /// Lines before it, as they are drawn.
     branch: String,
     name: String,
@@ -78,7 +78,7 @@ fn tree(workers: &[Listing], output: &Output) -> String {
     let parts: Vec<(Vec<&str>, &Listing)> =
         workers.iter().map(|worker| (worker.id.split_inclusive(['/', ':']).collect(), worker)).collect();
     branches(&parts, 0, "", &mut lines);
-    let width_of = |line: &Line<'_>| line.branch.chars().count() + line.name.chars().count();
+    let width_of = |line: &TreeRow<'_>| line.branch.chars().count() + line.name.chars().count();
     let width = lines.iter().map(width_of).max().unwrap_or(0);
     let paint = output.out;
     let mut text = String::new();
@@ -95,7 +95,7 @@ fn branches<'a>(
     workers: &[(Vec<&'a str>, &'a Listing)],
     depth: usize,
     before: &str,
-    lines: &mut Vec<Line<'a>>,
+    lines: &mut Vec<TreeRow<'a>>,
 ) {
     let mut rest = workers;
     while let Some((parts, worker)) = rest.first() {
@@ -116,7 +116,7 @@ fn branches<'a>(
             (_, true) => (format!("{before}└── "), format!("{before}    ")),
         };
         let name = visible::line(name).into_owned();
-        lines.push(Line { branch, name, worker: (!folder).then_some(*worker) });
+        lines.push(TreeRow { branch, name, worker: (!folder).then_some(*worker) });
         if folder {
             branches(these, depth + 1, &below, lines);
         }

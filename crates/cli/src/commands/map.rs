@@ -6,6 +6,7 @@ use crate::{
     args::{Format, MapArgs, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
+    max_cost::MaxCost,
     meant,
     opening::{NotReady, said, settings},
     program::home,
@@ -26,20 +27,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// `--max-cost`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum MaxCost {
-    Dollars(f64),
-    Unlimited,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &MapArgs, output: &Output) -> Exit {
     mapped(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
 
 fn mapped(args: &MapArgs, output: &Output) -> Result<Exit, NotReady> {
-    let max_cost = args.max_cost.as_deref().map(cost).transpose()?;
+    let max_cost = args.max_cost.as_deref().map(MaxCost::parse).transpose()?;
     let terminal = Terminal::open();
     if args.approval.operator.is_some() {
         return Err(Complaint::wrong("--operator: a map asks nothing, so no program can answer")
@@ -133,19 +127,6 @@ fn options(args: &MapArgs, max_cost: Option<MaxCost>) -> Result<MapOptions, Comp
         },
         batch: args.batch,
         retry_failed: args.retry_failed,
-    })
-}
-
-/// Parses `--max-cost AMOUNT`.
-fn cost(text: &str) -> Result<MaxCost, Complaint> {
-    if text == "unlimited" {
-        return Ok(MaxCost::Unlimited);
-    }
-    let number = text.strip_suffix("usd").unwrap_or(text).trim();
-    let dollars = number.parse::<f64>().ok().filter(|dollars| Usd::dollars(*dollars).is_some());
-    dollars.map(MaxCost::Dollars).ok_or_else(|| {
-        Complaint::wrong(format!("--max-cost: `{text}` is no amount"))
-            .hint("write 5usd, 0.50usd or unlimited")
     })
 }
 
@@ -453,19 +434,4 @@ fn range(Range { low, mean, high }: Range) -> String {
 
 fn rows(count: u64) -> String {
     if count == 1 { "1 row".into() } else { format!("{count} rows") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_is_an_amount_or_unlimited() {
-        assert_eq!(cost("5usd").unwrap(), MaxCost::Dollars(5.0));
-        assert_eq!(cost("0.25").unwrap(), MaxCost::Dollars(0.25));
-        assert_eq!(cost("unlimited").unwrap(), MaxCost::Unlimited);
-        for wrong in ["", "usd", "-1", "5eur", "NaN", "inf", "1e400"] {
-            assert!(cost(wrong).is_err(), "{wrong}");
-        }
-    }
 }

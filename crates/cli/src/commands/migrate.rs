@@ -11,10 +11,10 @@ use crate::{
 };
 use llm_do::program::{
     manifest::is_project,
-    migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan},
     source::{DiskTree, SourceError, SourceTree},
 };
 use llm_do::{check_named, read_below};
+use llm_do_migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan};
 use llm_do_records::diff::unified_diff;
 use serde_json::{Value, json};
 use std::{

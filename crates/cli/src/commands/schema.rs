@@ -13,6 +13,7 @@ pub(crate) fn run(what: SchemaOf, output: &Output) {
         SchemaOf::Cases => json_schema::cases(&toolsets),
         SchemaOf::Events => event::json_schema(),
         SchemaOf::Serve => llm_do_serve::settings_schema(),
+        SchemaOf::Budgets => json_schema::budgets(),
     };
     output.print(&format!("{schema:#}\n"));
 }

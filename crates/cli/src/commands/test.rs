@@ -16,13 +16,15 @@ use llm_do::{
     read_regular, write_named,
 };
 use llm_do_cases::{
-    Answers, CaseReport, Cut, Ended, Missed, Options, RunReport, Stopped, Suite, SuiteError, SuiteReport,
+    Answers, CaseReport, Cut, Ended, Missed, Options, Pages, RunReport, Stopped, Suite, SuiteError,
+    SuiteReport,
     baseline::{Change, Comparison},
     junit::junit,
     kept::{KeptEnd, TestLog},
     summary::{markdown, probability, sentence},
 };
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs::{self, OpenOptions},
     path::{Path, PathBuf},
@@ -132,11 +134,13 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
         models,
         repeat: args.repeat,
         max_cost,
-        pages: args.html.clone(),
+        pages: args.html.clone().map(|folder| Pages { folder, template: llm_do_serve::export_template() }),
         left_out,
         on_case: &tell,
         on_repeat: &|_, _| {},
         prune: args.cases.is_empty() && args.shard.is_none() && args.repeat.is_none(),
+        texts: BTreeMap::new(),
+        keep: None,
         canceller: canceller.clone(),
     };
     // The results of a project's cases are kept beside its runs, for the pages of the service.

@@ -89,7 +89,7 @@ impl Progress {
             {
                 self.answer(&mut state, *turn, text);
             }
-            Event::Delta { .. } => {}
+            Event::Delta { .. } | Event::Partial { .. } | Event::DiscardPartial { .. } => {}
             Event::Discard { path, turn } => {
                 let shown = state
                     .streamed

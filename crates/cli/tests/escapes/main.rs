@@ -20,6 +20,7 @@
 mod approval_scope;
 mod attempt;
 mod binary;
+mod budgets;
 mod chats;
 mod client_authority;
 mod client_tools;
@@ -62,6 +63,7 @@ mod request_keys;
 mod rule_arguments;
 mod server_contents;
 mod service;
+mod skills;
 mod table;
 mod tables;
 mod templates;
@@ -141,6 +143,8 @@ groups! {
     terminal: terminal::group,
     loading: loading::group,
     weights: weights::group,
+    skills: skills::group,
+    budgets: budgets::group,
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,

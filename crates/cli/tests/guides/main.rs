@@ -45,8 +45,11 @@ pages! {
     coming_from_llm: "docs/guides/coming-from-llm.md";
     cursor: "docs/guides/cursor.md";
     editors: "docs/guides/editors.md";
+    emacs: "docs/guides/emacs.md";
     first_program: "docs/guides/first-program.md" ["key": 1];
+    helix: "docs/guides/helix.md" ["product": 2];
     installing: "docs/guides/installing.md" ["build": 7];
+    jetbrains: "docs/guides/jetbrains.md";
     language_server: "docs/guides/language-server.md";
     libraries: "docs/guides/libraries.md" ["network": 1];
     local_models: "docs/guides/local-models.md" ["build": 2, "network": 3];
@@ -55,7 +58,7 @@ pages! {
     mcp: "docs/guides/mcp.md" ["browser": 1, "network": 5, "product": 1];
     migrating: "docs/guides/migrating.md";
     models: "docs/guides/models.md";
-    neovim: "docs/guides/neovim.md";
+    neovim: "docs/guides/neovim.md" ["product": 1];
     openai_clients: "docs/guides/openai-clients.md";
     programs: "docs/guides/programs.md";
     projects: "docs/guides/projects.md";
@@ -66,8 +69,10 @@ pages! {
     rust: "docs/guides/rust.md";
     serve: "docs/guides/serve.md";
     shell: "docs/guides/shell.md";
+    skills: "docs/guides/skills.md" ["network": 1];
     testing_workers: "docs/guides/testing-workers.md";
     triggers: "docs/guides/triggers.md";
+    tuning: "docs/guides/tuning.md";
     typescript_client: "docs/guides/typescript-client.md";
     typescript_tools: "docs/guides/typescript-tools.md" ["product": 1];
     untrusted_content: "docs/guides/untrusted-content.md";

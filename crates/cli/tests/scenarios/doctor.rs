@@ -52,6 +52,21 @@ fn programs_that_are_not_on_the_path_are_missing_with_their_command() {
 }
 
 #[test]
+fn node_is_named_with_its_version_or_with_what_is_missing() {
+    let told = Scenario::new().env("PATH", "/nowhere").run(&["doctor", "--output", "json"]);
+    let node = finding(&told.stdout, "node");
+    assert_eq!(node["state"], "missing", "{node}");
+    assert!(node["found"].as_str().is_some_and(|it| it.contains("22.18 or newer")), "{node}");
+    assert!(node["command"].as_str().is_some_and(|it| it.contains("LLM_DO_NODE")), "{node}");
+    let Some(newer) = crate::typescript::node() else { return };
+    let told =
+        Scenario::new().env("LLM_DO_NODE", newer.display().to_string()).run(&["doctor", "--output", "json"]);
+    let node = finding(&told.stdout, "node");
+    assert_eq!(node["state"], "ok", "{node}");
+    assert!(node["found"].as_str().is_some_and(|it| it.starts_with("Node 2")), "{node}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_found() {
     let scenario = Scenario::new().file("file", "not a folder");
     let told = scenario.run(&["doctor", "--output", "json"]);

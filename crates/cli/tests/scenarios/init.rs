@@ -13,6 +13,7 @@ fn init_prints_the_project_and_the_next_command() {
     exit 0
     --- stderr
     made my-notes/
+      AGENTS.md
       main.worker
       input/
       output/
@@ -23,6 +24,7 @@ fn init_prints_the_project_and_the_next_command() {
     exit 0
     --- stderr
     made my-texts/
+      AGENTS.md
       main.worker
       project.yaml
       input/
@@ -39,6 +41,7 @@ fn init_prints_the_project_and_the_next_command() {
     exit 0
     --- stderr
     made list/
+      AGENTS.md
       main.worker
       project.yaml
       output/

@@ -245,6 +245,11 @@ fn strikes_replays() {
 }
 
 #[test]
+fn tickets_replay() {
+    Example::new("tickets").finished("My card was charged twice.").is_same();
+}
+
+#[test]
 fn notes_replays() {
     Example::new("notes").finished("How much is still to do?").is_same();
 }

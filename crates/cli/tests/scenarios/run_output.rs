@@ -502,11 +502,11 @@ fn registry_lies_in_the_folder_of_llm_do() {
 
 #[test]
 fn name_of_a_planned_command_is_no_target() {
-    let scenario = Scenario::new().file("tune/main.worker", "---\nmodel: script:s.yaml\n---\nTalk.\n");
+    let scenario = Scenario::new().file("cluster/main.worker", "---\nmodel: script:s.yaml\n---\nTalk.\n");
     let scenario = scenario.file("s.yaml", "answers: [{text: hello}]\n");
-    let told = scenario.run(&["tune", "hi"]);
-    assert!(told.code == Some(2) && told.stderr.contains("has no command `tune` yet"), "{told}");
-    let told = scenario.run(&["./tune", "hi"]);
+    let told = scenario.run(&["cluster", "hi"]);
+    assert!(told.code == Some(2) && told.stderr.contains("has no command `cluster` yet"), "{told}");
+    let told = scenario.run(&["./cluster", "hi"]);
     assert!(told.code == Some(0) && told.stdout == "hello\n", "{told}");
 }
 

@@ -72,7 +72,7 @@ fn runs_show_follows_a_running_run() {
     let waits = shown.by_ref().find(|line| line.contains("waits for approval")).expect("the question");
     assert!(waits.contains("? write_file at 0/0.0"), "{waits}");
     let told = scenario.run(&["runs", "export", "--html"]);
-    assert!(page_shows(&told.stdout, "The run had not ended when this page was made."), "{told}");
+    assert!(page_shows(&told.stdout, "waits for approval at 0/0.0"), "{told}");
 
     operator
         .get_mut()

@@ -157,8 +157,9 @@ impl Scenario {
 
 fn runs(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    // The logs of `test` and `map` stand beside the runs.
-    let is_run = |path: &PathBuf| path.is_dir() && !path.ends_with("tests") && !path.ends_with("maps");
+    // The logs of `test`, `map` and `tune` stand beside the runs.
+    let beside = ["tests", "maps", "tune"];
+    let is_run = |path: &PathBuf| path.is_dir() && !beside.iter().any(|name| path.ends_with(name));
     let mut runs: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).filter(is_run).collect();
     // By time: two runs of one second have no order by name.
     runs.sort_by_key(|run| fs::metadata(run.join("journal.jsonl")).and_then(|meta| meta.modified()).ok());

@@ -1,6 +1,7 @@
 //! `llm-do serve`, over plain HTTP: a client can lie about everything.
 
 mod acknowledged;
+mod budgets;
 mod chats;
 mod client;
 mod costs;
@@ -9,6 +10,7 @@ mod faces;
 mod files;
 mod full_disk;
 mod generated_client;
+mod language;
 mod lists;
 mod notify;
 mod observation;
@@ -24,6 +26,7 @@ mod triggers;
 
 use crate::scenario::{Scenario, lines, script};
 use client::{Server, TOKEN_OF_CI, ci_token};
+use llm_do_core::partial::Growth;
 use serde_json::json;
 
 /// `scripts/prove service` sends as much as the issue of the service names.
@@ -203,6 +206,82 @@ fn deltas_are_streamed_while_the_model_answers() {
         .collect();
     assert_eq!(text, "second answer");
     assert_eq!(server.get(&format!("/v1/runs/{run}?wait=60")).send().body["state"], "cancelled");
+}
+
+#[test]
+fn a_typed_answer_is_streamed_as_it_grows() {
+    let output = json!({"title": "long ".repeat(6), "n": 12});
+    let stream = json!({"chars": 4, "pause_ms": 1});
+    let scenario = Scenario::new()
+        .file("project.yaml", "name: desk\nversion: 1.0.0\nexports: [typed, asks]\nmodel: script:s.yaml\n")
+        .file(
+            "workers/typed.worker",
+            "---\nreturns: {type: object, properties: {title: {type: string}, n: {type: integer}}, required: [title, n]}\n---\nGo.\n",
+        )
+        .file(
+            "workers/asks.worker",
+            "---\nallow_workers: [typed]\nmodel: script:asks.yaml\ntool_rules: [{tool: worker_call, then: ask}]\n---\nAsk.\n",
+        )
+        .file(
+            "asks.yaml",
+            &script(&[
+                json!({"when": {"turn": 0}, "calls": [{"tool": "typed", "arguments": {"input": "Go."}}]}),
+                json!({"text": "Done."}),
+            ]),
+        )
+        .file(
+            "s.yaml",
+            &script(&[
+                json!({"when": {"turn": 0}, "text": "{\"title\": \"wrong\"}", "stream": stream}),
+                json!({"text": output.to_string(), "stream": stream}),
+            ]),
+        );
+    let server = Server::start(&scenario, &[]);
+    // The reader is there before the answer begins.
+    let started = server.post("/v1/runs?wait=60", &json!({"worker": "asks", "message": "Go."})).send();
+    let run = started.body["run"].as_str().expect("an ID").to_owned();
+    let following = server.follow(&run, None);
+    let question = started.body["questions"][0].clone();
+    let answer = json!({"call": question["call"], "step": question["step"], "digest": question["digest"], "answer": "approve"});
+    assert_eq!(server.post(&format!("/v1/runs/{run}/answers"), &answer).send().status, 204);
+    let events = following.join().expect("the reader ends with the run");
+    let (mut value, mut discarded) = (None, 0);
+    for event in &events {
+        match event.kind.as_str() {
+            "partial" => {
+                let growth: Vec<Growth> =
+                    serde_json::from_value(event.data["growth"].clone()).expect("growth");
+                growth.into_iter().for_each(|growth| growth.apply(&mut value));
+            }
+            "discard_partial" => {
+                assert_eq!(value.take(), Some(json!({"title": "wrong"})));
+                discarded += 1;
+            }
+            _ => continue,
+        }
+        assert_eq!((event.id, &event.data["path"]), (None, &json!("0/0.0")));
+    }
+    assert_eq!((value, discarded), (Some(output.clone()), 1));
+
+    let asked =
+        json!({"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "Go."}]});
+    let mut events = server.listen(server.post("/v1/ag-ui/desk/typed", &asked));
+    let (mut value, mut discarded) = (None, 0);
+    while let Some(event) = events.next() {
+        match event.data["name"].as_str() {
+            Some("partial") => {
+                let growth: Vec<Growth> =
+                    serde_json::from_value(event.data["value"].clone()).expect("growth");
+                growth.into_iter().for_each(|growth| growth.apply(&mut value));
+            }
+            Some("discard_partial") => {
+                assert_eq!(value.take(), Some(json!({"title": "wrong"})));
+                discarded += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((value, discarded), (Some(output), 1));
 }
 
 #[test]

@@ -378,6 +378,55 @@ export const reach = () => new Promise((_, reject) => connect(9, '127.0.0.1').on
     holds(&failure(&scenario, "0/5.0"), &["EPERM", "grant `network`"]);
 }
 
+#[test]
+fn exports_of_a_script_are_the_schemas_of_a_worker() {
+    let Some(node) = node() else { return };
+    let worker = "---\nmodel: script:s.yaml\nschema_in_ref: shapes.ts:Order\nschema_out_ref: shapes.ts:receipt\n---\nGo.\n";
+    let shapes = "\
+export const Order = { type: 'object', properties: { total: { type: 'number' } }, required: ['total'] };
+export const receipt = { type: 'object', properties: { paid: { type: 'boolean' } }, required: ['paid'] };
+export const wrong = 3;
+";
+    let scenario = Scenario::new()
+        .env("LLM_DO_NODE", node.display().to_string())
+        .file("project.yaml", "name: shop\nversion: 1.0.0\n")
+        .file("main.worker", worker)
+        .file("shapes.ts", shapes)
+        .file("s.yaml", "answers:\n  - json: {paid: true}\n");
+    let told = scenario.run(&["check", "."]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let told = succeed(&scenario, &[".", "--input", "{\"total\": 3}"]);
+    assert_eq!(serde_json::from_str::<Value>(&told.stdout).expect("JSON"), json!({"paid": true}), "{told}");
+    let told = scenario.run(&[".", "--input", "{\"sum\": 3}"]);
+    assert_ne!(told.code, Some(0), "{told}");
+    for (name, reason) in [("Odrer", "exports no `Odrer`"), ("wrong", "no JSON Schema")] {
+        let changed = worker.replace("Order", name);
+        std::fs::write(scenario.project().join("main.worker"), changed).expect("written");
+        let told = scenario.run(&["check", "."]);
+        assert_eq!(told.code, Some(2), "{told}");
+        holds(&told.to_string(), &["E0", reason, "main.worker"]);
+    }
+}
+
+#[test]
+fn functions_of_a_script_judge_the_output_of_a_case() {
+    let Some(node) = node() else { return };
+    let cases = "cases:\n  - name: even\n    input: {n: 4}\n    expect: {ensures: [\"checks.ts:isEven\"]}\n\
+                 \x20 - name: odd\n    input: {n: 3}\n    expect: {ensures: [\"checks.ts:isEven\"]}\n";
+    let scenario = Scenario::new()
+        .env("LLM_DO_NODE", node.display().to_string())
+        .file("project.yaml", "name: even\nversion: 1.0.0\n")
+        .file("main.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer}\nreturns: {sum: integer}\n---\nGo.\n")
+        .file("main.cases.yaml", cases)
+        .file("checks.ts", "export const isEven = ({ output }: { output: { sum: number } }) => output.sum % 2 === 0 || 'it is odd';\n")
+        .file("s.yaml", "answers:\n  - when: {last: \"4\"}\n    json: {sum: 4}\n  - json: {sum: 3}\n");
+    let told = scenario.run(&["check", "."]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let told = scenario.run(&["test", "."]);
+    assert_ne!(told.code, Some(0), "{told}");
+    holds(&told.to_string(), &["checks.ts:isEven", "it is odd", "1 of 2 cases pass"]);
+}
+
 /// The two forms of tools of the example `calculator` of golem-forge, with Zod and a type of its own package.
 #[test]
 fn tools_in_the_forms_of_golem_forge_run_as_they_are() {

@@ -23,16 +23,16 @@ pub enum Class {
 /// The places that define the program, and the places that its workers declare untrusted. They are the same for all its
 /// workers, whatever each of them mounts.
 #[derive(Clone, Deserialize)]
-#[serde(from = "Known")]
+#[serde(from = "KnownPlaces")]
 pub struct Protection {
-    known: Known,
+    known: KnownPlaces,
     /// Places that are read from a source when the first place is judged.
     further: Option<Arc<Further>>,
 }
 
 /// The places that are known already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+struct KnownPlaces {
     /// Root of the program.
     root: Place,
     /// Absolute paths of the files and folders that hold definitions, folded: `/p/workers`, `/p/tools.py`, …
@@ -127,7 +127,7 @@ impl Protection {
         let relative = relative.map(|path| path.trim_start_matches("./").trim_matches('/').to_owned());
         let places: Vec<Place> =
             relative.filter(|path| !path.is_empty()).map(|path| root.join(&path)).collect();
-        let known = Known { root, defining: Vec::new(), importing: Vec::new(), untrusted: Vec::new() };
+        let known = KnownPlaces { root, defining: Vec::new(), importing: Vec::new(), untrusted: Vec::new() };
         Self { known, further: None }.with_defining(places)
     }
 
@@ -174,7 +174,7 @@ impl Protection {
     }
 
     /// All known places, after the source was read.
-    fn all(&self) -> impl Iterator<Item = &Known> {
+    fn all(&self) -> impl Iterator<Item = &KnownPlaces> {
         let further =
             self.further.as_deref().map(|further| &further.found.get_or_init(|| further.source.read()).known);
         std::iter::once(&self.known).chain(further)
@@ -287,7 +287,7 @@ impl Protection {
     }
 }
 
-impl Known {
+impl KnownPlaces {
     /// Returns true if a folded path may contain a place that defines the program.
     fn tells_below(&self, folder: &str) -> bool {
         self.defining.iter().any(|path| *path != folder && holds(path, folder))
@@ -323,8 +323,8 @@ impl Known {
     }
 }
 
-impl From<Known> for Protection {
-    fn from(known: Known) -> Self {
+impl From<KnownPlaces> for Protection {
+    fn from(known: KnownPlaces) -> Self {
         Self { known, further: None }
     }
 }

@@ -85,7 +85,7 @@ impl OutputContract {
     }
 
     /// Returns true if the value is wrapped in an object under `result`, because tool arguments must be objects.
-    fn is_wrapped(schema: &Schema) -> bool {
+    pub(crate) fn is_wrapped(schema: &Schema) -> bool {
         schema.value().get("type").and_then(Value::as_str) != Some("object")
     }
 

@@ -3,6 +3,10 @@
 //! Models wrap answers in fences and prose, think aloud before them, and are cut off. Only a value that stands by
 //! itself counts. A value inside another value, inside reasoning, or inside broken JSON is only a part.
 
+mod beginning;
+
+pub(crate) use beginning::{Beginning, Begun};
+
 use crate::json::{self, BadJson, Fault};
 use serde_json::Value;
 

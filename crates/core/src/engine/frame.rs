@@ -324,6 +324,11 @@ impl Frame {
         self.link.as_ref().map(|link| &link.worker)
     }
 
+    /// The workers from the caller up to the root.
+    pub(super) fn workers(&self) -> impl Iterator<Item = &Arc<WorkerDefinition>> {
+        self.links().map(|link| &link.worker)
+    }
+
     fn links(&self) -> impl Iterator<Item = &Arc<Link>> {
         std::iter::successors(self.link.as_ref(), |link| link.above.as_ref())
     }

@@ -165,7 +165,8 @@ impl Engine {
         let covers_grants = call.function.rule.as_ref().is_some_and(|code| code.covers_grants());
         let may_loosen = (not_own.is_none() || covers_grants) && !foreign;
         let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || may_loosen);
-        let mounts: Vec<(Rule, DecidedBy)> = mount_rules(&touched).chain(of_itself).collect();
+        let narrowed = self.narrowed(call, admitted);
+        let mounts: Vec<(Rule, DecidedBy)> = mount_rules(&touched).chain(of_itself).chain(narrowed).collect();
         let callers = call.frame.rules_above();
         let query = Query {
             names: &names(call.function, call.frame),

@@ -193,6 +193,14 @@ pub enum Arguments {
 }
 
 impl Arguments {
+    /// Returns the arguments as a provider sends them.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Json(value) => Cow::Owned(value.to_string()),
+            Self::Invalid { text, .. } => Cow::Borrowed(text),
+        }
+    }
+
     /// Parses a string from a provider. Empty text means no arguments, `{}`.
     pub fn parse(text: &str) -> Self {
         if text.trim().is_empty() {

@@ -16,10 +16,16 @@ pub struct ModelName {
 /// Providers whose models cost nothing, unless the user gives them a price.
 const FREE: [&str; 3] = ["local", "replay", "script"];
 
+/// Returns true if the models of a provider cost nothing. An endpoint can't have such a name, because budgets do not count
+/// its requests.
+pub fn is_free_provider(name: &str) -> bool {
+    FREE.contains(&name)
+}
+
 impl ModelName {
     /// Returns true if a request costs nothing: the answer comes from this machine or from a record.
     pub fn is_free(&self) -> bool {
-        FREE.contains(&self.provider())
+        is_free_provider(self.provider())
     }
 
     /// The part before the first colon.

@@ -63,22 +63,22 @@ type Generated = BTreeMap<Arc<str>, Arc<Value>>;
 
 #[derive(Debug, Default)]
 struct Ledger {
-    run: State,
-    workers: BTreeMap<CallPath, State>,
-    answers: BTreeMap<CallPath, State>,
-    calls: BTreeMap<CallPath, State>,
+    run: OwnerState,
+    workers: BTreeMap<CallPath, OwnerState>,
+    answers: BTreeMap<CallPath, OwnerState>,
+    calls: BTreeMap<CallPath, OwnerState>,
     /// Requests that wait for others to settle.
     waiting: Vec<Waker>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OwnerState {
     spent: Spent,
     deadline: Option<Deadline>,
 }
 
 impl Ledger {
-    fn state(&self, owner: &Owner) -> Option<&State> {
+    fn state(&self, owner: &Owner) -> Option<&OwnerState> {
         match owner {
             Owner::Run => Some(&self.run),
             Owner::Worker { path, .. } => self.workers.get(path),
@@ -87,7 +87,7 @@ impl Ledger {
         }
     }
 
-    fn state_mut(&mut self, owner: &Owner) -> Option<&mut State> {
+    fn state_mut(&mut self, owner: &Owner) -> Option<&mut OwnerState> {
         match owner {
             Owner::Run => Some(&mut self.run),
             Owner::Worker { path, .. } => self.workers.get_mut(path),
@@ -176,7 +176,7 @@ impl Shared for InProcess {
             Owner::Call { path, .. } => drop(ledger.calls.entry(path.clone()).or_default()),
         }
         if let Some(state) = ledger.state_mut(&account.owner) {
-            *state = State { spent, deadline };
+            *state = OwnerState { spent, deadline };
         }
         done(())
     }
@@ -229,7 +229,7 @@ impl Shared for InProcess {
     fn waited<'a>(&'a self, account: &'a Account, start_ms: u64, end_ms: u64) -> BoxFuture<'a, ()> {
         let mut ledger = lock(&self.ledger);
         for account in account.chain() {
-            if let Some(State { deadline: Some(deadline), .. }) = ledger.state_mut(&account.owner) {
+            if let Some(OwnerState { deadline: Some(deadline), .. }) = ledger.state_mut(&account.owner) {
                 deadline.waited(start_ms, end_ms);
             }
         }

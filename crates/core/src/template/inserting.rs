@@ -31,11 +31,11 @@ pub(crate) struct Inserting {
     source: Arc<dyn TemplateSource>,
     /// The kinds of toolsets that insert texts.
     kinds: Vec<&'static str>,
-    state: Mutex<State>,
+    state: Mutex<InsertedTexts>,
 }
 
 #[derive(Default)]
-struct State {
+struct InsertedTexts {
     texts: BTreeMap<Insert, Arc<str>>,
     wanted: Option<Insert>,
 }
@@ -45,7 +45,7 @@ impl Inserting {
         Self { source, kinds, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, InsertedTexts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -42,7 +42,7 @@ impl Written {
 }
 
 /// A macro whose end has not been reached.
-struct Open<'t> {
+struct OpenMacro<'t> {
     /// The name of a macro; a `call` block has none.
     name: Option<&'t str>,
     parameters: Vec<Parameter<'t>>,
@@ -84,7 +84,7 @@ pub(super) fn written(text: &str) -> Option<Written> {
         tokens.push((token, span.start_offset as usize..span.end_offset as usize));
     }
     let mut edits = Vec::new();
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenMacro<'_>> = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
         let begins = matches!(tokens[at].0, Token::BlockStart);
@@ -117,7 +117,7 @@ pub(super) fn written(text: &str) -> Option<Written> {
     (!edits.is_empty()).then(|| edited(text, edits))
 }
 
-fn mention(open: &mut [Open<'_>], tokens: &[(Token<'_>, Range<usize>)]) {
+fn mention(open: &mut [OpenMacro<'_>], tokens: &[(Token<'_>, Range<usize>)]) {
     for (token, _) in tokens {
         let Token::Ident(name) = token else { continue };
         for open in &mut *open {
@@ -140,7 +140,7 @@ fn header<'t>(
     tokens: &[(Token<'t>, Range<usize>)],
     mut at: usize,
     is_macro: bool,
-) -> Option<(Open<'t>, usize)> {
+) -> Option<(OpenMacro<'t>, usize)> {
     let mut name = None;
     if is_macro {
         let Token::Ident(written) = tokens.get(at)?.0 else { return None };
@@ -187,10 +187,10 @@ fn header<'t>(
     }
     let closing = tokens.get(at)?.1.start;
     let end = (at..tokens.len()).find(|at| matches!(tokens[*at].0, Token::BlockEnd))?;
-    Some((Open { name, parameters, closing, needs_comma, varargs: false, kwargs: false }, end))
+    Some((OpenMacro { name, parameters, closing, needs_comma, varargs: false, kwargs: false }, end))
 }
 
-impl Open<'_> {
+impl OpenMacro<'_> {
     fn declares(&self, name: &str) -> bool {
         self.parameters.iter().any(|parameter| parameter.name == name)
     }

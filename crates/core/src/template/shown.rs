@@ -33,11 +33,11 @@ pub(super) struct Watch {
     inputs: BTreeSet<String>,
     /// Number of bytes of the result up to now.
     written: Arc<AtomicUsize>,
-    state: Mutex<State>,
+    state: Mutex<ShownState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ShownState {
     /// The texts of the variables by their memory address.
     texts: HashMap<usize, String>,
     /// True if an input was looked up since the last value was printed.
@@ -65,7 +65,7 @@ impl Watch {
         Self { variables: variables.clone(), inputs, written: Arc::default(), state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ShownState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,7 +143,7 @@ impl Watch {
 
     /// Notes the captured texts that were printed with the result of a macro or a block. They are searched in their
     /// order, each after the one before, so that the search usually reads the printed text once.
-    fn find_captured(&self, state: &mut State) {
+    fn find_captured(&self, state: &mut ShownState) {
         let (mut left, mut next) = (MOST_SEARCHED, 0);
         let (captured, computed) = (std::mem::take(&mut state.captured), std::mem::take(&mut state.computed));
         for (pointer, from) in captured {

@@ -36,7 +36,7 @@ use crate::{
     },
     gate::Policy,
     journal::RecordKind,
-    ledger::reserve,
+    ledger::{Budgets, reserve},
     model::{FinishReason, Message, Purpose, Usage},
     origin::{Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
@@ -50,7 +50,7 @@ pub(crate) use asides::attached;
 pub(super) use enter::tools_again;
 pub use explain::explain;
 use model_switch::Unavailable;
-use prepared::Prepared;
+use prepared::{Prepared, Shown};
 use request::{Answered, Request, Unanswered};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -227,19 +227,21 @@ async fn answer(
     // Boxed: what is done before the first request needs much room, which the conversation would keep.
     let mut prepared = Box::pin(prepare::prepare(worker, call, trail)).await?;
     Box::pin(sets::read(call, &prepared.frame, usage)).await?;
-    let value = match prepared.setup.with_user {
-        true => Box::pin(conversation::hold(worker, &mut prepared, call, usage, trail)).await?,
+    let answered = match prepared.setup.with_user {
+        true => Box::pin(conversation::hold(worker, &mut prepared, call, usage, trail)).await,
         false => {
             let mut conversation = begin(&prepared);
             let mut estimate = Estimate::default();
             let mut talk = Talk::new(&mut prepared, call, usage, trail, &mut estimate);
-            match talk.answer(&mut conversation).await? {
+            talk.answer(&mut conversation).await.map(|answer| match answer {
                 Answer::Output(value) => value,
                 Answer::Said(said) => Arc::new(Value::String(said.text.to_string())),
-            }
+            })
         }
     };
-    Ok(prepared.translate_back(End::Done(value)))
+    let end = answered.map(|value| prepared.translate_back(End::Done(value)));
+    prepared.withdraw_partial(call, end.as_ref().ok());
+    end
 }
 
 /// Creates the conversation of a worker that is ready for its first turn.
@@ -277,8 +279,10 @@ impl<'a> Talk<'a> {
         trail: &'a mut Trail,
         estimate: &'a mut Estimate,
     ) -> Self {
-        let counts =
-            prepared.frame.ledger().is_some() || prepared.context.is_some() || prepared.setup.with_user;
+        let counts = prepared.frame.ledger().is_some()
+            || call.engine.host().spending.is_some()
+            || prepared.context.is_some()
+            || prepared.setup.with_user;
         let fixed = if counts { prepared.fixed_tokens() } else { 0 };
         Self { prepared, call, usage, trail, fixed, estimate }
     }
@@ -297,6 +301,8 @@ impl<'a> Talk<'a> {
             *self.trail = conversation.trail().clone();
             match conversation.next() {
                 Next::Ask => {
+                    // The answer before it was not the result.
+                    self.prepared.withdraw_partial(call, None);
                     // Between two attempts at a turn the user has spoken anyway.
                     if self.prepared.setup.with_user
                         && conversation.next_attempt() == 0
@@ -346,7 +352,10 @@ impl<'a> Talk<'a> {
                         repair(turn, message)?;
                     }
                 }
-                Next::Listen(said) => return Ok(Answer::Said(said)),
+                Next::Listen(said) => {
+                    self.prepared.withdraw_partial(call, None);
+                    return Ok(Answer::Said(said));
+                }
                 Next::Done(done) => {
                     if done.truncated && call.frame.worker().is_some() {
                         let message = format!(
@@ -425,8 +434,10 @@ impl Talk<'_> {
             tokens: self.estimate.next(estimated),
             earlier_attempts,
         };
-        let Answered { message, finish, usage } =
+        let turn = conversation.turn();
+        let Answered { message, finish, usage, shown } =
             request::send(prepared, self.call, &request, next_attempt).await?;
+        self.prepared.shown = shown.map(|value| Shown { turn, value });
         self.estimate.answered(estimated, &usage);
         *self.usage = self.usage.plus(usage);
         Ok((message, finish))
@@ -443,5 +454,5 @@ async fn count(
     let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(()) };
     let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
     let driver = &*call.engine.host().driver;
-    reserve(account, driver, call.path, name, wanted).await.map(drop)
+    reserve(Budgets::of_run(account), driver, call.path, name, wanted).await.map(drop)
 }

@@ -20,5 +20,7 @@ mod origins;
 mod parallel;
 mod requests;
 mod server_tools;
+mod skills;
+mod spending;
 mod tools;
 mod world;

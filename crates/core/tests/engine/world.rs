@@ -30,6 +30,7 @@ use llm_do_core::{
     question::Answer,
     rebuild::conversation_at,
     redact::{NoSecrets, Redact},
+    spending::Spending,
     toolset::ToolsetRegistry,
     vfs::MemoryFileSystem,
     worker::{Delegation, Limits, ModelChoice, WorkerDefinition},
@@ -73,6 +74,8 @@ pub(crate) struct World {
     pub(crate) without_terms: Option<ModelName>,
     /// True if the model's provider runs tools of its own.
     pub(crate) server_tools: bool,
+    /// The budgets over time.
+    pub(crate) spending: Option<Arc<dyn Spending>>,
 }
 
 /// A run that has not started.
@@ -120,6 +123,7 @@ impl World {
             terms: Terms::default(),
             without_terms: None,
             server_tools: true,
+            spending: None,
         }
     }
 
@@ -217,6 +221,7 @@ impl World {
             redact: self.redact,
             for_client: false,
             stand_ins: None,
+            spending: self.spending,
         };
         let root = Place::new("/program");
         let authority = Authority::new(

@@ -179,6 +179,8 @@ impl EventSink for Shared {
             Event::Record { record } if matches!(record.body, RecordKind::RunEnded { .. }) => "ended",
             Event::Record { .. } => "record",
             Event::Delta { .. } => "delta",
+            Event::Partial { .. } => "partial",
+            Event::DiscardPartial { .. } => "discard_partial",
             Event::Discard { .. } => "discard",
         };
         self.0.0.lock().unwrap().push(name.into());

@@ -192,7 +192,8 @@ async fn pieces_and_pauses_are_told_as_written() {
     assert_eq!(begin.elapsed(), Duration::from_millis(600));
     let deltas = told.0.into_inner().unwrap();
     let text = |text: &str| Delta::Text { text: text.into() };
-    assert_eq!(deltas, [text("añ"), text("b"), Delta::Call { name: "t".into() }]);
+    let arguments = Delta::Arguments { call: 0, text: "{}".into() };
+    assert_eq!(deltas, [text("añ"), text("b"), Delta::Call { name: "t".into() }, arguments]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
     tool_reference::is_word,
     yaml::{Data, Node},
 };
-use llm_do_core::{gate::Calls, outcome::FailureKind, price::Usd, template::check_condition};
+use llm_do_core::{code::Language, gate::Calls, outcome::FailureKind, price::Usd, template::check_condition};
 use serde::Deserialize;
 use std::{sync::Arc, time::Duration};
 
@@ -191,7 +191,7 @@ fn ensures(node: &Node, found: &mut Vec<Diagnostic>) -> Vec<Ensured> {
             Err(problem) => {
                 let message = format!("`{text}` is not a valid condition: {problem}");
                 found.push(Diagnostic::error(codes::BAD_CONDITION, message).at(span).help(
-                    "write an expression over `input` and `output`, such as `output.total > 0`, or name a Python function: `tests.py:close`",
+                    "write an expression over `input` and `output`, such as `output.total > 0`, or name a function: `tests.py:close`, `checks.ts:close`",
                 ));
                 None
             }
@@ -222,8 +222,8 @@ fn call(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<CallExpe
     }
 }
 
-/// Splits `tests.py:close` into file and function.
+/// Splits `tests.py:close` or `checks.ts:close` into file and function.
 fn file_and_function(text: &str) -> Option<(&str, &str)> {
     let (file, function) = text.rsplit_once(':')?;
-    (file.ends_with(".py") && is_portable(file) && is_word(function)).then_some((file, function))
+    (Language::of_file(file).is_some() && is_portable(file) && is_word(function)).then_some((file, function))
 }

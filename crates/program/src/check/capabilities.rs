@@ -13,6 +13,7 @@ use llm_do_core::{
     risk::Risk,
     toolset::{ToolsetKind, ToolsetRegistry},
 };
+use std::sync::Arc;
 
 /// The keys that give a worker tools and callees.
 const TOOLS: [&str; 4] = ["toolsets", "imports", "allow_workers", "code"];
@@ -137,14 +138,19 @@ fn unread(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagno
     let reads = |name: &str| {
         let reads =
             |kind: &dyn ToolsetKind| kind.tools().iter().any(|tool| kind.risk(tool) == Some(Risk::Read));
-        kinds.get(name).is_none_or(|kind| reads(&**kind))
+        // The tool that loads a skill reads no other file.
+        kinds.get(name).is_none_or(|kind| kind.skill_folders().is_none() && reads(&**kind))
     };
     let has_reader = !effective.callees.is_empty() || effective.toolsets.keys().any(|name| reads(name));
     if has_reader || effective.mistakes.concern(&TOOLS) {
         return;
     }
     for mount in kinds.mounts(&effective.definition, None) {
-        let toolset = mount.place.server().and_then(|served| effective.toolsets.get(served.kind));
+        let of_kind = |(name, _): &(&Arc<str>, &Node)| match mount.place.server() {
+            Some(served) => ***name == *served.kind,
+            None => kinds.get(name).is_some_and(|kind| kind.skill_folders().is_some()),
+        };
+        let toolset = effective.toolsets.iter().find(of_kind).map(|(_, node)| node);
         let id = &effective.definition.id;
         found.push(
             Diagnostic::warning(

@@ -4,11 +4,11 @@ use super::scope::Scope;
 use crate::{
     cases::CasesFile,
     diagnostics::{Diagnostic, codes},
-    effective::{Effective, is_glob},
+    effective::Effective,
     front_matter,
     loading::Workers,
     parallel::in_parallel,
-    resolve::PackageId,
+    resolve::{PackageId, is_glob},
     span::Span,
 };
 use llm_do_core::{function::FunctionSource, worker::ToolLevel};
@@ -216,7 +216,8 @@ impl Graph {
 fn unreached(scope: &Scope<'_>, graph: &Graph, cases: &[CasesFile], found: &mut Vec<Diagnostic>) {
     let program = scope.packages.program();
     let exports: Vec<String> = program.exports().map(|(id, _)| id).collect();
-    if scope.entry.is_none() && exports.is_empty() {
+    // An entry or an export may be among the keys that could not be read.
+    if scope.entry.is_none() && exports.is_empty() || program.manifest.is_partial {
         return;
     }
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();

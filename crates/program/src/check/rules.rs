@@ -6,9 +6,11 @@
 use super::{exposed::Exposed, scope::Scope};
 use crate::{
     diagnostics::{Diagnostic, codes},
-    effective::{Effective, is_glob},
+    effective::Effective,
+    resolve::is_glob,
     rules::{FileRule, GuessedTest},
     shape::rule_of,
+    skills::AllowedTool,
     span::{SourceFile, Span},
     toolsets::Toolsets,
     yaml::Node,
@@ -98,6 +100,7 @@ struct Signature {
 /// Checks the rules of the workers: `tool_rules`, `ensures`, and the `approval.tools` of their toolsets.
 pub(super) fn of_workers(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     scope.each(found, |effective, found| {
+        of_skills(scope, effective, found);
         test(of_calls(effective), || Functions::of(scope, &closure(scope, effective)), found);
         test(judges(effective), || Functions::of(scope, &[effective]), found);
         let file = effective.keys.span.file();
@@ -255,6 +258,28 @@ fn closure<'a>(scope: &Scope<'a>, worker: &'a Effective) -> Vec<&'a Effective> {
         }
     }
     reached
+}
+
+/// Reports tools of the worker's skills that no function matches. A skill may name tools that other programs have.
+fn of_skills(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    let allowed = effective.skills.iter().flat_map(|skill| skill.file.allowed.iter().flatten());
+    let mut allowed = allowed.peekable();
+    if allowed.peek().is_none() {
+        return;
+    }
+    let functions = Functions::of(scope, &closure(scope, effective));
+    let open = functions.hidden || functions.open || !functions.globs.is_empty();
+    for AllowedTool { patterns, span } in allowed {
+        let pattern = patterns.first().and_then(|pattern| Pattern::parse(pattern).ok());
+        let Some(tool) = pattern.as_ref().map(Pattern::tool) else { continue };
+        let naming = Naming::new(tool, Some(span), "`allowed-tools`");
+        if open || functions.may_have(tool) || functions.fit(&naming) {
+            continue;
+        }
+        let message = format!("`allowed-tools` names `{tool}`, but there is no such tool");
+        let finding = Diagnostic::warning(codes::SKILL_TOOL, message).at(span);
+        found.push(finding.did_you_mean(tool, functions.names.iter().map(String::as_str)));
+    }
 }
 
 /// Reports the rules that no function matches, and those with conditions on arguments that can never hold.

@@ -67,7 +67,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 }
 
 /// The names of the Python tools of each package's workers; `None` if not all of them are known.
-type Known<'a> = BTreeMap<PackageId, Option<BTreeSet<&'a str>>>;
+type KnownTools<'a> = BTreeMap<PackageId, Option<BTreeSet<&'a str>>>;
 
 /// Checks the tools that a worker names itself, and its rules about them.
 pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
@@ -77,10 +77,10 @@ pub(super) fn of_worker(scope: &Scope<'_>, effective: &Effective, found: &mut Ve
 }
 
 /// Checks the modules of the workers that are loaded, and the functions that are workers.
-pub(super) fn modules_of_workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> Known<'a> {
+pub(super) fn modules_of_workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> KnownTools<'a> {
     let mut seen: HashSet<Key> = HashSet::new();
     let mut lists: HashSet<*const ToolLevel> = HashSet::new();
-    let mut known = Known::new();
+    let mut known = KnownTools::new();
     for effective in scope.workers.values() {
         let levels = &effective.definition.tools;
         let package = known.entry(effective.located.package).or_insert_with(|| Some(BTreeSet::new()));

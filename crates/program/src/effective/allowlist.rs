@@ -1,8 +1,8 @@
 //! The workers that a worker may call. See `docs/reference/worker-files.md`.
 
-use super::is_glob;
 use crate::{
     diagnostics::{Diagnostic, codes},
+    resolve::is_glob,
     span::Span,
     yaml::{Data, Node},
 };

@@ -1,4 +1,5 @@
-//! Schemas of Python classes: `path.py:Class`, `module.Class`. See `docs/guides/python-tools.md`.
+//! Schemas in code: Python classes as `path.py:Class` and `module.Class` (`docs/guides/python-tools.md`), and exports of
+//! scripts as `path.ts:name` (`docs/guides/typescript-tools.md`).
 
 use crate::{
     code::CodeProblemKind,
@@ -10,11 +11,11 @@ use crate::{
     tool_reference::{self, is_dotted, is_word},
     yaml::Node,
 };
-use llm_do_core::{schema::Schema, worker::CodeModule};
+use llm_do_core::{code::Language, schema::Schema, worker::CodeModule};
 use serde_json::Value;
 
 impl Context<'_> {
-    /// Returns the schema of a class that a reference names.
+    /// Returns the schema of a class, or of an export of a script, that a reference names.
     pub(super) fn schema_of_class(
         &self,
         located: &WorkerFile,
@@ -26,16 +27,26 @@ impl Context<'_> {
             found.push(problem.at(&node.span));
             None
         };
-        let in_file = text.rsplit_once(':').filter(|(path, class)| path.ends_with(".py") && is_word(class));
+        let language = text.rsplit_once(':').and_then(|(path, _)| Language::of_file(path));
+        let in_file = text.rsplit_once(':').filter(|(_, class)| language.is_some() && is_word(class));
         let in_module = text.rsplit_once('.').filter(|(module, class)| is_dotted(module) && is_word(class));
         let Some((place, class)) = in_file.or(in_module) else {
             let none =
                 Diagnostic::error(codes::BAD_SCHEMA, format!("`{text}` is not a reference to a schema"));
-            return refuse(found, none.help("write `path.json`, `path.py:Class` or `module.Class`"));
+            return refuse(
+                found,
+                none.help("write `path.json`, `path.py:Class`, `path.ts:name` or `module.Class`"),
+            );
         };
         let policy = self.policy();
         if !policy.tools {
-            return refuse(found, tool_reference::not_imported(&format!("`{text}` is a Python class")));
+            return refuse(
+                found,
+                tool_reference::not_imported(&match language {
+                    Some(Language::Script) => format!("`{text}` is a schema in a script"),
+                    Some(Language::Python) | None => format!("`{text}` is a Python class"),
+                }),
+            );
         }
         let module = if in_file.is_some() {
             let path = self.schema_file(located, place, node, found)?;
@@ -48,7 +59,7 @@ impl Context<'_> {
         let Some(reader) = self.host.code.as_ref().filter(|_| self.host.toolsets.code().is_some()) else {
             return refuse(found, no_python().help("name a `.json` file with a JSON Schema"));
         };
-        // Python reads the files of a library itself.
+        // The interpreter reads the files of a library itself.
         let changes = self.package.changes();
         if !changes.is_empty() {
             found.extend_from_slice(changes);

@@ -1,7 +1,7 @@
 //! Python functions as workers: the function that a program starts with, or the one that a worker file names instead
 //! of a prompt. See `docs/guides/python-tools.md`.
 
-use super::{Effective, configurations, exclusive, mistakes::Mistakes, sections::limits};
+use super::{Effective, exclusive, mistakes::Mistakes, sections::limits, whole_text};
 use crate::{
     context::Context,
     diagnostics::{Diagnostic, codes},
@@ -124,6 +124,7 @@ impl Context<'_> {
         toolsets::insert_declared(&mut toolsets, &self.package.declared, &self.host.toolsets);
         // It has the project's tools. Files next to it count only in the project's tool folders.
         let at_root = WorkerFile { path: String::new(), ..located.clone() };
+        let skills = self.skills(&toolsets, found);
         let tools = self.tool_levels(&at_root, &nothing, &Toolsets::new(), &mut toolsets, found);
         let attachments = AttachmentPolicy::default();
         let signature = signature::build(&Declared::default(), &[], attachments.max_attachments > 0).ok()?;
@@ -155,7 +156,7 @@ impl Context<'_> {
             returns: None,
             ensures: Arc::new([]),
             returned_paths: Vec::new(),
-            toolsets: configurations(&toolsets),
+            toolsets: self.configurations(&toolsets, &skills),
             pins: self.package.tool_pins(),
             server_tools: Arc::new([]),
             tools,
@@ -174,7 +175,7 @@ impl Context<'_> {
             untrusted: Untrusted::default(),
             allow_empty_input: true,
             limits: limits(self.host, &[self.package.manifest.limits.as_ref()]),
-            text: Arc::clone(file.text()),
+            text: whole_text(file.text(), None, &skills),
         };
         let effective = Effective {
             definition: Arc::new(definition),
@@ -184,6 +185,7 @@ impl Context<'_> {
             rules: Vec::new(),
             toolsets,
             callees: Vec::new(),
+            skills,
             with: Vec::new(),
             calls: Vec::new(),
             text: file,

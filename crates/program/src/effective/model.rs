@@ -44,7 +44,7 @@ impl Context<'_> {
             // The manifest is where its errors are reported.
             return self.provider_model(&profile.model, &mut Vec::new());
         }
-        if !text.contains(':') && !profiles.is_empty() {
+        if !text.contains(':') && !profiles.is_empty() && !self.package.manifest.is_partial {
             let message = format!("`{text}` is neither a model name nor one of the manifest's `models`");
             found.push(
                 Diagnostic::error(codes::BAD_MODEL, message)
@@ -52,6 +52,10 @@ impl Context<'_> {
                     .did_you_mean(text, profiles.keys().map(String::as_str))
                     .help("write `provider:model`, or the name of a profile"),
             );
+            return None;
+        }
+        if !text.contains(':') && self.package.manifest.is_partial {
+            // The profile may be one that could not be read.
             return None;
         }
         self.provider_model(node, found)

@@ -10,6 +10,7 @@ use crate::{
     source::{Kind, join},
 };
 use llm_do_core::{
+    authority::Protection,
     definition::BUILT_IN_VARIABLES,
     template::{filter_names, function_names, test_names},
 };
@@ -231,7 +232,7 @@ impl Context<'_> {
             | ["toolsets", _, "approval", "tools"] => {
                 if let Some(open) = self.text[at.word.clone()].find('(') {
                     let begin = at.word.start + open + 1;
-                    found.extend(self.files(symbols, begin..at.word.end, &["."], at.word.end));
+                    found.extend(self.files_of_view(symbols, begin..at.word.end));
                     return;
                 }
                 for (tool, about) in symbols.tools(self.worker) {
@@ -248,15 +249,21 @@ impl Context<'_> {
                 found.extend(types.map(|name| self.value(name, Of::Type, String::new(), at)));
             }
             ["schema_in_ref" | "schema_out_ref"] => {
-                found.extend(self.files(symbols, at.word.clone(), &["json", "py"], at.word.end));
+                found.extend(self.files(
+                    symbols,
+                    at.word.clone(),
+                    &["json", "py", "ts", "mts", "js", "mjs"],
+                    at.word.end,
+                ));
             }
             ["sandbox", "paths", _] | ["sandbox", "paths", _, "root"] | ["sandbox", "root"]
                 if at.is_value =>
             {
                 found.extend(self.files(symbols, at.word.clone(), &["/"], at.word.end));
             }
-            ["imports", "tools"] | ["tools", "modules"] => {
-                found.extend(self.files(symbols, at.word.clone(), &["py"], at.word.end));
+            ["imports", "tools"] | ["tools", "modules"] | ["toolsets", "custom", "module"] => {
+                let endings = ["py", "ts", "mts", "js", "mjs"];
+                found.extend(self.files(symbols, at.word.clone(), &endings, at.word.end));
             }
             ["sandbox", "read" | "write"] => {
                 let parameters = self.worker.into_iter().flat_map(|it| &it.definition().signature.parameters);
@@ -320,6 +327,57 @@ impl Context<'_> {
         found
     }
 
+    /// Returns files of the folder that a word names in the view of the worker: its mounts, and what they show. A manifest
+    /// has the mounts of its own sandbox, and a worker without mounts those of its caller, which are not known.
+    fn files_of_view(&self, symbols: &Symbols<'_>, word: Range<usize>) -> Vec<Candidate> {
+        let written = self.text[word.clone()].trim_matches(['"', '\'', ')']);
+        let (folder, _) = written.rsplit_once('/').unwrap_or_default();
+        let Some(worker) = self.worker.filter(|it| it.definition().sandbox.narrowing.declared) else {
+            return self.files(symbols, word.clone(), &["."], word.end);
+        };
+        let one = |label: String| Candidate {
+            insert: label.clone(),
+            label,
+            replace: word.clone(),
+            kind: CandidateKind::File,
+            about: String::new(),
+        };
+        let below = |path: &str, of: &str| match of {
+            "" => Some(path.to_owned()),
+            of => path.strip_prefix(of)?.strip_prefix('/').map(str::to_owned),
+        };
+        let plain = folder.trim_start_matches("./").trim_start_matches('/');
+        let mut found: Vec<Candidate> = Vec::new();
+        for mount in &worker.definition().sandbox.narrowing.mounts {
+            let at = mount.at.as_str().trim_start_matches('/');
+            // The mount itself, or a folder on the way to it.
+            if let Some(rest) = below(at, plain).filter(|rest| !rest.is_empty()) {
+                let name = rest.split('/').next().unwrap_or_default();
+                let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+                let is_file = rest == name && symbols.kind_of(&mount.place) == Some(Kind::File);
+                found.push(one(if is_file { path } else { format!("{path}/") }));
+                continue;
+            }
+            let inside = if plain == at { Some(String::new()) } else { below(plain, at) };
+            let (Some(inside), Some(place)) = (inside, mount.place.rest(symbols.root())) else { continue };
+            let shown = if inside.is_empty() { place.to_owned() } else { join(place, &inside) };
+            for (name, kind) in symbols.tree().list(&shown).unwrap_or_default().into_iter().take(MOST_FILES) {
+                let fits = kind == Kind::Folder || mount.suffixes.is_empty() || {
+                    let name = name.to_lowercase();
+                    mount.suffixes.iter().any(|suffix| name.ends_with(&suffix.to_lowercase()))
+                };
+                if !fits || name.starts_with('.') || Protection::is_invisible(&name) {
+                    continue;
+                }
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                found.push(one(if kind == Kind::Folder { format!("{path}/") } else { path }));
+            }
+        }
+        found.sort_by(|a, b| a.label.cmp(&b.label));
+        found.dedup();
+        found
+    }
+
     /// Returns files of the folder that a word names. `endings` are extensions; `/` are folders alone, `.` all files.
     fn files(
         &self,
@@ -340,7 +398,7 @@ impl Context<'_> {
                         || name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
                 }
             };
-            if !fits || name.starts_with('.') {
+            if !fits || name.starts_with('.') || Protection::is_invisible(&name) {
                 continue;
             }
             let mut label = if folder.is_empty() { name } else { join(folder, &name) };

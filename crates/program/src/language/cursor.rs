@@ -265,11 +265,11 @@ fn end_of_brackets(text: &str, start: usize, end: usize, width: usize) -> usize 
 /// Returns the place of a position in a value in brackets.
 fn brackets(text: &str, start: usize, offset: usize, base: Vec<Step>) -> Cursor {
     /// A bracket that is open.
-    struct Open {
+    struct OpenBracket {
         is_map: bool,
         key: Option<String>,
     }
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenBracket> = Vec::new();
     let mut word = start;
     let mut quote = None;
     let clean = |word: &str| word.trim().trim_matches(['"', '\'']).to_owned();
@@ -280,7 +280,7 @@ fn brackets(text: &str, start: usize, offset: usize, base: Vec<Step>) -> Cursor 
             (Some(_), _) => {}
             (None, '"' | '\'') if text[word..at].trim().is_empty() => quote = Some(c),
             (None, '{' | '[') => {
-                open.push(Open { is_map: c == '{', key: None });
+                open.push(OpenBracket { is_map: c == '{', key: None });
                 word = at + 1;
             }
             (None, '}' | ']') => {

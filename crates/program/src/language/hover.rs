@@ -230,7 +230,7 @@ fn of_named(symbols: &Symbols<'_>, named: &Named) -> Option<String> {
             let about = symbols.tools(worker).into_iter().find(|(tool, _)| tool == name)?.1;
             Some(format!("**{name}**: {about}"))
         }
-        Named::File(_) | Named::Python { .. } => None,
+        Named::File(_) | Named::Code { .. } => None,
     }
 }
 

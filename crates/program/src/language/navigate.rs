@@ -1,20 +1,23 @@
-//! Definitions, references and renaming.
+//! Definitions and references.
 
 use super::{
-    FileKind, Symbols, Worker,
+    CodeName, FileKind, Symbols, Worker,
     cursor::{Cursor, cursor},
     hover::bytes,
     jinja::{self, WordKind},
 };
 use crate::{
-    diagnostics::Edit,
     fence,
-    resolve::{PackageId, without_extension},
+    resolve::PackageId,
     source::{folder_of, join},
     span::{SourceFile, Span},
-    yaml::{Node, scalar},
+    yaml::Node,
 };
-use std::{ops::Range, sync::Arc};
+use llm_do_core::{
+    code::{Language, joined_import},
+    template::TemplateText,
+};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 /// The thing that a word names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +40,8 @@ pub enum Named {
     },
     /// A template, a schema or another file, by its path as it is shown.
     File(String),
-    /// A function or class in a Python file of the program.
-    Python {
+    /// A function, class or tool in a file of code of the program.
+    Code {
         /// The path of the file.
         file: String,
         /// The name.
@@ -55,15 +58,6 @@ pub struct Target {
     pub range: Range<usize>,
     /// The text of the file, if the range is not the start.
     pub text: Option<Arc<str>>,
-}
-
-/// The changes of a renaming.
-#[derive(Debug, Default)]
-pub struct Renamed {
-    /// The edits, of any number of files.
-    pub edits: Vec<Edit>,
-    /// Files to move, as old and new paths relative to the root.
-    pub files: Vec<(String, String)>,
 }
 
 /// Returns the word at a position, and the thing that it names.
@@ -111,10 +105,9 @@ fn in_yaml(
             FileKind::Worker | FileKind::YamlWorker,
         )
         | (["entry"] | ["exports"], FileKind::Manifest | FileKind::Library)
-        | (["cases", "expect", "judge"], FileKind::Cases) => match word.split_once(".py:") {
-            Some((file, name)) => Named::Python { file: format!("{file}.py"), name: name.to_owned() },
-            None => of_worker(word)?,
-        },
+        | (["cases", "expect", "judge"], FileKind::Cases) => {
+            of_code(symbols, path, word).map_or_else(|| of_worker(word), Some)?
+        }
         (["name"], FileKind::Worker | FileKind::YamlWorker) if at.is_value => Named::Worker(id),
         (["parameters"], _) if at.is_key => Named::Parameter { worker: id, name: word.to_owned() },
         (["allow_workers", "with"], _) if at.is_key => {
@@ -130,13 +123,14 @@ fn in_yaml(
             let name = word.strip_prefix("${")?.strip_suffix('}')?;
             Named::Parameter { worker: id, name: name.to_owned() }
         }
-        (["schema_in_ref" | "schema_out_ref"] | ["code"], _) if at.is_value => match word.split_once(':') {
-            Some((file, name)) => {
-                Named::Python { file: existing(symbols, path, file)?, name: name.to_owned() }
-            }
-            None => Named::File(existing(symbols, path, word)?),
-        },
-        (["imports", "tools"] | ["tools", "modules"], _) => Named::File(existing(symbols, path, word)?),
+        (["schema_in_ref" | "schema_out_ref"] | ["code"], _) if at.is_value => {
+            let file = || schema_file(symbols, path, word).map(Named::File);
+            of_code(symbols, path, word).or_else(file)?
+        }
+        (["ensures"] | ["cases", "expect", "ensures"], _) => of_code(symbols, path, word)?,
+        (["imports", "tools"] | ["tools", "modules"] | ["toolsets", "custom", "module"], _) => {
+            Named::File(existing(symbols, path, word)?)
+        }
         (
             ["tool_rules"]
             | ["approval", "tools"]
@@ -151,6 +145,18 @@ fn in_yaml(
         _ => return None,
     };
     Some((range, named))
+}
+
+/// Returns the name in a file of code that a reference such as `tools.py:greet` names.
+fn of_code(symbols: &Symbols<'_>, path: &str, reference: &str) -> Option<Named> {
+    let (file, name) = reference.split_once(':')?;
+    Language::of_file(file)?;
+    Some(Named::Code { file: existing(symbols, path, file)?, name: name.to_owned() })
+}
+
+/// Returns the path of a schema: beside the worker, or in the project's `schemas/`.
+pub(super) fn schema_file(symbols: &Symbols<'_>, path: &str, file: &str) -> Option<String> {
+    existing(symbols, path, file).or_else(|| existing(symbols, "schemas/", file))
 }
 
 /// Returns the path of a file that exists beside a worker, or below the root.
@@ -182,12 +188,9 @@ fn in_template(
             is_parameter.then_some((word.range.clone(), named))
         }
         WordKind::Text => {
-            let before = at.checked_sub(1).map(|before| &text[words[before].range.clone()]);
-            let names_file =
-                matches!(word.statement, "include" | "extends" | "import" | "from") || before == Some("file");
-            let name = shown.trim_matches(['"', '\'']);
-            let template = names_file.then(|| symbols.template(path, name))??;
-            Some((word.range.start + 1..word.range.end - 1, Named::File(template.origin)))
+            let (name, template) = included(symbols, path, text, &words, at)?;
+            let start = word.range.start + 1;
+            Some((start..start + name.len(), Named::File(template.origin)))
         }
         _ => None,
     }
@@ -196,11 +199,7 @@ fn in_template(
 /// Returns the places where a thing is defined.
 pub fn definition(symbols: &Symbols<'_>, named: &Named) -> Vec<Target> {
     let at_start = |file: &str| Target { file: file.to_owned(), range: 0..0, text: None };
-    let of_python = |found: super::symbols::PythonName| Target {
-        file: found.file,
-        range: found.range,
-        text: Some(found.text),
-    };
+    let of_code = |found: CodeName| Target { file: found.file, range: found.range, text: Some(found.text) };
     let found = match named {
         Named::Worker(name) => symbols.worker(name).map(|worker| at_start(worker.file().path())),
         Named::Parameter { worker, name } => {
@@ -211,11 +210,11 @@ pub fn definition(symbols: &Symbols<'_>, named: &Named) -> Vec<Target> {
                 Some(worker) => vec![worker],
                 None => symbols.workers().collect(),
             };
-            workers.into_iter().find_map(|worker| symbols.python(worker, name)).map(of_python)
+            workers.into_iter().find_map(|worker| symbols.tool_code(worker, name)).map(of_code)
         }
         Named::File(file) => Some(at_start(file)),
-        Named::Python { file, name } => match symbols.python_in(file, name) {
-            Some(found) => Some(of_python(found)),
+        Named::Code { file, name } => match symbols.code_in(file, name) {
+            Some(found) => Some(of_code(found)),
             None => Some(at_start(file)),
         },
     };
@@ -231,7 +230,7 @@ fn target(span: &Span) -> Target {
 }
 
 /// Returns the place that declares a parameter.
-fn declared(worker: Worker<'_>, name: &str) -> Option<Span> {
+pub(super) fn declared(worker: Worker<'_>, name: &str) -> Option<Span> {
     let parameters = worker.keys().get("parameters")?;
     let own = parameters.entry(name).or_else(|| parameters.get("properties")?.entry(name))?;
     Some(own.key_span.clone())
@@ -252,11 +251,11 @@ pub fn references(symbols: &Symbols<'_>, named: &Named) -> Vec<Span> {
             rules.filter(of).cloned().collect()
         }
         Named::File(file) => of_file(symbols, file),
-        Named::Python { .. } => Vec::new(),
+        Named::Code { .. } => Vec::new(),
     }
 }
 
-fn of_worker(symbols: &Symbols<'_>, name: &str) -> Vec<Span> {
+pub(super) fn of_worker(symbols: &Symbols<'_>, name: &str) -> Vec<Span> {
     let loading = &symbols.checked().loading;
     let mut spans: Vec<Span> = loading
         .links()
@@ -278,7 +277,7 @@ fn of_worker(symbols: &Symbols<'_>, name: &str) -> Vec<Span> {
     spans
 }
 
-fn of_parameter(symbols: &Symbols<'_>, worker: Worker<'_>, name: &str) -> Vec<Span> {
+pub(super) fn of_parameter(symbols: &Symbols<'_>, worker: Worker<'_>, name: &str) -> Vec<Span> {
     let mut spans: Vec<Span> = declared(worker, name).into_iter().collect();
     spans.extend(variables(&worker.effective.text, name));
     for key in ["read", "write"] {
@@ -311,7 +310,7 @@ fn of_parameter(symbols: &Symbols<'_>, worker: Worker<'_>, name: &str) -> Vec<Sp
 }
 
 /// Returns the places of a variable in the template of a file.
-fn variables(file: &Arc<SourceFile>, name: &str) -> Vec<Span> {
+pub(super) fn variables(file: &Arc<SourceFile>, name: &str) -> Vec<Span> {
     let text = file.text();
     let (yaml, template) = FileKind::of(file.path()).unwrap_or(FileKind::Template).parts(text);
     // Words of the keys are not in braces of a template, apart from those of `instructions`.
@@ -321,156 +320,108 @@ fn variables(file: &Arc<SourceFile>, name: &str) -> Vec<Span> {
     of.map(|word| Span::new(file, word.range)).collect()
 }
 
-fn of_file(symbols: &Symbols<'_>, path: &str) -> Vec<Span> {
+/// Returns the places that name a template or a schema, in workers, templates and schemas.
+pub(super) fn of_file(symbols: &Symbols<'_>, path: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     for worker in symbols.workers() {
         let here: &str = worker.file().path();
-        for reference in &worker.effective.facts.templates {
-            let Some(name) = &reference.name else { continue };
-            if symbols.template(here, name).is_some_and(|template| template.origin == path) {
-                let start = Span::at(&worker.effective.text, reference.place.line, reference.place.column);
-                let at = start.range().unwrap_or(0..0).start;
-                let at =
-                    worker.effective.text.text()[at..].find(name.as_str()).map_or(at, |within| at + within);
-                spans.push(Span::new(&worker.effective.text, at..at + name.len()));
+        let mut seen = BTreeSet::new();
+        of_template(symbols, here, &worker.effective.text, path, &mut seen, &mut spans);
+        let mut schemas = Vec::new();
+        for node in ["schema_in_ref", "schema_out_ref"].iter().filter_map(|key| worker.keys().get(key)) {
+            let file = schema_file(symbols, here, node.as_text().unwrap_or_default());
+            if file.as_deref() == Some(path) {
+                spans.push(node.span.clone());
             }
+            schemas.extend(file.filter(|file| file.ends_with(".json")));
         }
-        for key in ["schema_in_ref", "schema_out_ref"] {
-            if let Some(node) = worker.keys().get(key) {
-                let file = node.as_text().unwrap_or_default().split(':').next().unwrap_or_default();
-                if existing(symbols, here, file).as_deref() == Some(path) {
-                    spans.push(node.span.clone());
-                }
-            }
-        }
+        of_schemas(symbols, schemas, path, &mut seen, &mut spans);
     }
+    // Several workers may include one template.
+    spans.sort_by(|a, b| (a.file().path(), start(a)).cmp(&(b.file().path(), start(b))));
+    spans.dedup_by(|a, b| a.file().path() == b.file().path() && a.range() == b.range());
     spans
 }
 
-/// Renames a worker of the program, or a parameter.
-///
-/// # Errors
-/// The reason why it can't be renamed.
-pub fn rename(symbols: &Symbols<'_>, named: &Named, new: &str) -> Result<Renamed, String> {
-    match named {
-        Named::Worker(name) => rename_worker(symbols, name, new),
-        Named::Parameter { worker, name } => rename_parameter(symbols, worker, name, new),
-        _ => Err("only workers and parameters can be renamed".into()),
-    }
+fn start(span: &Span) -> usize {
+    span.range().map_or(0, |range| range.start)
 }
 
-fn rename_worker(symbols: &Symbols<'_>, name: &str, new: &str) -> Result<Renamed, String> {
-    let worker = symbols.worker(name).ok_or("there is no such worker")?;
-    let located = &worker.effective.located;
-    if located.package != PackageId::PROGRAM {
-        return Err("a worker of a library can't be renamed here".into());
-    }
-    let valid = |c: char| c.is_alphanumeric() || "_-./".contains(c);
-    if new.is_empty() || !new.chars().all(valid) || new.split('/').any(|part| matches!(part, "" | "." | ".."))
-    {
-        return Err(format!("`{new}` is not the name of a worker: use letters, digits, `_`, `-` and `/`"));
-    }
-    if symbols.resolve(PackageId::PROGRAM, new).is_some() {
-        return Err(format!("there is a worker `{new}` already"));
-    }
-    let old_path = &located.path;
-    let stem = without_extension(old_path).ok_or("its file has no name")?;
-    let below = stem.strip_suffix("/worker").filter(|_| old_path.ends_with("/worker.worker"));
-    let front = below.unwrap_or(stem).strip_suffix(located.id.as_str()).ok_or("its file has another name")?;
-    let tail = &old_path[below.unwrap_or(stem).len()..];
-    let new_path = format!("{front}{new}{tail}");
-    let mut edits = Vec::new();
-    for span in of_worker(symbols, name) {
-        let written = span.text().trim_matches(['"', '\'']);
-        let text = if written == located.id {
-            new.to_owned()
-        } else {
-            let changed = written.trim_start_matches("./");
-            let prefix = &written[..written.len() - changed.len()];
-            match changed {
-                path if path == old_path => format!("{prefix}{new_path}"),
-                path if path == stem => format!("{prefix}{front}{new}"),
-                _ => {
-                    return Err(format!(
-                        "`{written}` in {} names it in a way that can't be changed",
-                        span.file().path()
-                    ));
-                }
-            }
-        };
-        edits.push(Edit { span, text: scalar(&text) });
-    }
-    let mut files = vec![(old_path.clone(), new_path)];
-    for case in &symbols.checked().files.cases {
-        let own = [format!("{stem}.cases.yaml"), format!("tests/{}.cases.yaml", located.id)];
-        if own.contains(&case.path) {
-            let moved =
-                case.path.strip_suffix(".cases.yaml").and_then(|it| it.strip_suffix(located.id.as_str()));
-            files.extend(moved.map(|front| (case.path.clone(), format!("{front}{new}.cases.yaml"))));
-        }
-    }
-    Ok(Renamed { edits, files })
-}
-
-fn rename_parameter(symbols: &Symbols<'_>, worker: &str, name: &str, new: &str) -> Result<Renamed, String> {
-    let worker = symbols.worker(worker).ok_or("there is no such worker")?;
-    if worker.effective.located.package != PackageId::PROGRAM {
-        return Err("a parameter of a library's worker can't be renamed here".into());
-    }
-    let is_word = new.chars().all(|c| c.is_alphanumeric() || c == '_')
-        && !new.starts_with(|c: char| c.is_ascii_digit());
-    if new.is_empty() || !is_word {
-        return Err(format!("`{new}` is not the name of a parameter: use letters, digits and `_`"));
-    }
-    if worker.definition().signature.parameters.iter().any(|parameter| *parameter.name == *new) {
-        return Err(format!("there is a parameter `{new}` already"));
-    }
-    if declared(worker, name).is_none() {
-        return Err(format!("`{name}` is not declared in this file"));
-    }
-    let mut seen = Vec::new();
-    if let Some(template) = reads(symbols, worker.file().path(), &worker.effective.text, name, &mut seen) {
-        return Err(format!(
-            "the template `{template}` reads `{name}` too, and other workers may include it"
-        ));
-    }
-    let edits = of_parameter(symbols, worker, name).into_iter();
-    let quoted = |span: &Span| span.text().starts_with(['"', '\'']);
-    let edits = edits.map(|span| {
-        let text = if quoted(&span) { format!("\"{new}\"") } else { new.to_owned() };
-        Edit { text, span }
-    });
-    Ok(Renamed { edits: edits.collect(), files: Vec::new() })
-}
-
-/// Returns the first template below a text that reads a variable.
-fn reads(
+/// Adds the places in a text, and in the templates that it includes, which name a template. `here` is the worker's file.
+fn of_template(
     symbols: &Symbols<'_>,
+    here: &str,
+    file: &Arc<SourceFile>,
     path: &str,
-    file: &SourceFile,
-    name: &str,
-    seen: &mut Vec<String>,
-) -> Option<String> {
+    seen: &mut BTreeSet<String>,
+    spans: &mut Vec<Span>,
+) {
     let text = file.text();
-    let body = if fence::keys_end(text).is_some() { FileKind::Worker.parts(text).1 } else { 0..text.len() };
-    for word in jinja::words(text, body) {
-        if word.kind != WordKind::Text {
-            continue;
+    let (yaml, template) = match fence::keys_end(text) {
+        Some(_) => FileKind::Worker.parts(text),
+        None => FileKind::of(file.path()).unwrap_or(FileKind::Template).parts(text),
+    };
+    let words = jinja::words(text, if template.is_empty() { yaml } else { template });
+    for (at, word) in words.iter().enumerate() {
+        let Some((name, found)) = included(symbols, here, text, &words, at) else { continue };
+        if found.origin == path {
+            let start = word.range.start + 1;
+            spans.push(Span::new(file, start..start + name.len()));
         }
-        let Some(template) = symbols.template(path, text[word.range].trim_matches(['"', '\''])) else {
-            continue;
-        };
-        if seen.contains(&template.origin) {
-            continue;
-        }
-        seen.push(template.origin.clone());
-        let below = SourceFile::new(template.origin.as_str(), template.text);
-        if !variables(&below, name).is_empty() {
-            return Some(template.origin);
-        }
-        if let Some(found) = reads(symbols, path, &below, name, seen) {
-            return Some(found);
+        if seen.insert(found.origin.clone()) {
+            let below = SourceFile::new(found.origin.as_str(), found.text);
+            of_template(symbols, here, &below, path, seen, spans);
         }
     }
-    None
+}
+
+/// Returns the template that a text in quotes includes, imports or reads, with its name.
+fn included<'t>(
+    symbols: &Symbols<'_>,
+    here: &str,
+    text: &'t str,
+    words: &[jinja::Word],
+    at: usize,
+) -> Option<(&'t str, TemplateText)> {
+    let word = words.get(at).filter(|word| word.kind == WordKind::Text)?;
+    let before = at.checked_sub(1).map(|before| &text[words[before].range.clone()]);
+    let names_file =
+        matches!(word.statement, "include" | "extends" | "import" | "from") || before == Some("file");
+    let name = text[word.range.clone()].trim_matches(['"', '\'']);
+    Some((name, names_file.then(|| symbols.template(here, name))??))
+}
+
+/// Adds the places in schemas, and in those that they refer to, which name a schema.
+fn of_schemas(
+    symbols: &Symbols<'_>,
+    mut open: Vec<String>,
+    path: &str,
+    seen: &mut BTreeSet<String>,
+    spans: &mut Vec<Span>,
+) {
+    while let Some(file) = open.pop() {
+        let Some(text) =
+            Some(&file).filter(|file| seen.insert((*file).clone())).and_then(|it| symbols.text(it))
+        else {
+            continue;
+        };
+        let source = SourceFile::new(symbols.tree().shown(&file), text);
+        for range in schema_references(source.text()) {
+            let Some(to) = joined_import(folder_of(&file), &source.text()[range.clone()]) else { continue };
+            if to == path {
+                spans.push(Span::new(&source, range));
+            }
+            open.push(to);
+        }
+    }
+}
+
+/// Returns the paths of files in the `$ref`s of a JSON Schema.
+fn schema_references(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices("\"$ref\"").filter_map(|(at, key)| {
+        let rest = text[at + key.len()..].trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+        let start = text.len() - rest.len();
+        let file = &rest[..rest.find(['"', '#', '\\'])?];
+        (file.ends_with(".json") && !file.contains("://")).then_some(start..start + file.len())
+    })
 }

@@ -118,7 +118,7 @@ fn of_keys(kind: FileKind, node: &Node, path: &[&str], end: usize) -> Vec<Item> 
 }
 
 /// Returns the headings of Markdown in these bytes, without those in blocks of code.
-pub(super) fn headings(text: &str, range: Range<usize>) -> Vec<(String, Range<usize>)> {
+fn headings(text: &str, range: Range<usize>) -> Vec<(String, Range<usize>)> {
     let mut found = Vec::new();
     let mut at = range.start;
     let mut in_code = false;

@@ -18,7 +18,7 @@ use llm_do_core::{
     authority::Place,
     template::{TemplateSource, TemplateText, confine},
     toolset::ToolsetRegistry,
-    worker::{CodeModule, WorkerDefinition},
+    worker::WorkerDefinition,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -67,17 +67,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A Python function with that name in a module that a worker may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PythonName {
-    /// The path of the file as it is shown.
-    pub file: String,
-    /// The text of the file.
-    pub text: Arc<str>,
-    /// The bytes of the name.
-    pub range: std::ops::Range<usize>,
-}
-
 impl<'a> Symbols<'a> {
     pub(crate) fn of(checked: &'a Checked) -> Self {
         Self { checked }
@@ -98,6 +87,11 @@ impl<'a> Symbols<'a> {
 
     pub(super) fn tree(&self) -> &'a dyn SourceTree {
         self.packages().program().tree.as_ref()
+    }
+
+    /// Returns the kind of a place in the program, if it is there.
+    pub(super) fn kind_of(&self, place: &Place) -> Option<Kind> {
+        self.tree().kind(place.rest(self.root())?).ok()?
     }
 
     /// Returns the manifest, or the defaults.
@@ -218,22 +212,6 @@ impl<'a> Symbols<'a> {
         tools
     }
 
-    /// Finds a function or class in the Python modules of a worker, by its text.
-    pub fn python(&self, worker: Worker<'_>, name: &str) -> Option<PythonName> {
-        let levels = worker.effective.definition.tools.iter();
-        levels.flat_map(|level| &level.modules).find_map(|module| match &module.module {
-            CodeModule::File(place) => self.python_in(place.rest(self.root())?, name),
-            CodeModule::Installed { .. } => None,
-        })
-    }
-
-    /// Finds a function or class in a Python file of the program.
-    pub fn python_in(&self, path: &str, name: &str) -> Option<PythonName> {
-        let text = self.text(path)?;
-        let range = defined(&text, name)?;
-        Some(PythonName { file: self.tree().shown(path), text: text.into(), range })
-    }
-
     /// Returns the text of a file of the program.
     pub fn text(&self, path: &str) -> Option<String> {
         String::from_utf8(self.tree().read(path, crate::source::LARGEST_DEFINITION).ok()?).ok()
@@ -261,22 +239,4 @@ impl<'a> Symbols<'a> {
         let package = self.packages().get(self.package_of(path));
         Templates::of(self.packages(), package, folder_of(path)).template(&confine(name).ok()?).ok()?
     }
-}
-
-/// Returns the bytes of the name in `def NAME` or `class NAME`.
-fn defined(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.trim_start();
-        let rest = ["async def ", "def ", "class "].iter().find_map(|word| content.strip_prefix(word));
-        if let Some(rest) = rest.map(str::trim_start).filter(|rest| rest.starts_with(name)) {
-            let follows = rest[name.len()..].chars().next();
-            if !follows.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-                let start = at + line.len() - rest.len();
-                return Some(start..start + name.len());
-            }
-        }
-        at += line.len();
-    }
-    None
 }

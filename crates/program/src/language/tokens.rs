@@ -3,7 +3,8 @@
 use super::{
     FileKind,
     jinja::{self, WordKind},
-    outline::{headings, keys},
+    markdown,
+    outline::keys,
 };
 use crate::yaml::{Data, Node};
 use std::ops::Range;
@@ -31,6 +32,16 @@ pub enum TokenKind {
     Operator,
     /// A heading of Markdown.
     Heading,
+    /// Emphasis of Markdown.
+    Emphasis,
+    /// Strong emphasis of Markdown.
+    Strong,
+    /// Code in Markdown, in a line or as a block.
+    Code,
+    /// A link or an image of Markdown.
+    Link,
+    /// The marker of an item in a list of Markdown.
+    ListMarker,
 }
 
 /// A part of one line, with its kind.
@@ -76,9 +87,8 @@ pub fn tokens(path: &str, text: &str) -> Vec<Token> {
             .collect(),
         false => words.collect(),
     };
-    let headings =
-        headings(text, template).into_iter().map(|(_, range)| Token { kind: TokenKind::Heading, range });
-    let below: Vec<Token> = found.into_iter().chain(comments).chain(headings).collect();
+    let below: Vec<Token> =
+        found.into_iter().chain(comments).chain(markdown::tokens(text, template)).collect();
     for token in below {
         cut(token, &words, text, &mut all);
     }

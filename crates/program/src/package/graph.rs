@@ -106,9 +106,13 @@ impl Packages {
         }
     }
 
-    /// Returns true if a reference names a library that was declared and did not load.
+    /// Returns true if a reference names a library that was declared and did not load, or that a manifest with a syntax error
+    /// may declare.
     pub(crate) fn is_broken(&self, reference: &str) -> bool {
-        reference.split_once(':').is_some_and(|(library, _)| self.broken.contains(library))
+        let may_be_declared = |library| self.program().manifest.is_partial && self.library(library).is_none();
+        reference
+            .split_once(':')
+            .is_some_and(|(library, _)| self.broken.contains(library) || may_be_declared(library))
     }
 
     fn add(

@@ -9,6 +9,7 @@
 
 use crate::stand_in::{self, Reader};
 use llm_do_core::authority::Place;
+use llm_do_migrate::Migration;
 use llm_do_program::{
     Diagnostic, LoadOptions, Program, Source, Start, check,
     diagnostics::{
@@ -98,6 +99,7 @@ fn host(roots: Vec<PathBuf>, reader: Reader) -> LoadOptions {
         providers,
         libraries: Arc::new(DiskLibraries { roots }),
         code: Some(Arc::new(reader)),
+        older_forms: Some(Arc::new(Migration)),
         ..LoadOptions::default()
     }
 }

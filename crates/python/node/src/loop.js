@@ -29,7 +29,7 @@ function serve(frame) {
       load(frame.modules);
       break;
     case "schema":
-      send({ t: "error", kind: "refused", type: "Error", message: "a schema can only be a class of Python, or a JSON file" });
+      describeSchema(frame);
       break;
   }
 }
@@ -93,6 +93,22 @@ async function load(modules) {
   const told = [];
   for (const module of modules) told.push(await describeModule(module));
   send({ t: "loaded", modules: told });
+}
+
+/** Describes an export that is a schema: for `schema_in_ref` and `schema_out_ref`. */
+async function describeSchema(module) {
+  try {
+    const exports = await exportsOf(module.path);
+    const name = module.class;
+    if (!exports.has(name)) {
+      const known = [...exports.keys()].map((one) => `\`${one}\``).join(", ");
+      throw new Told("refused", `${path.relative(module.root, module.path)} exports no \`${name}\`${known && `; it exports ${known}`}`);
+    }
+    const schema = jsonOf(exports.get(name), "input", module.path);
+    send({ t: "schema", schema });
+  } catch (error) {
+    send({ t: "error", ...described(error, module) });
+  }
 }
 
 /** Sends what code prints to the journal of the call that prints it, and never to llm-do's own streams. */

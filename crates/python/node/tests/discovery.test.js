@@ -159,3 +159,19 @@ test("errors of an import have a place", async () => {
   await described('import "nope-nope";\n', ({ error }) => assert.equal(error.missing, "nope-nope"));
   await described("const a = 1;\nthrow new Error('no');\n", ({ error }) => assert.equal(error.frames.at(-1).line, 2));
 });
+
+test("an export that is a schema is described as a JSON Schema", () =>
+  withHost(
+    { "shapes.ts": "export const Order = { type: 'object', properties: { n: { type: 'number' } } };\nexport const none = 3;\n" },
+    async (host) => {
+      const schema = async (name) => {
+        host.send({ t: "schema", ...host.module("shapes.ts"), class: name });
+        return host.read("schema", "error");
+      };
+      assert.deepEqual((await schema("Order")).schema, { type: "object", properties: { n: { type: "number" } } });
+      assert.equal((await schema("Odrer")).message, "shapes.ts exports no `Odrer`; it exports `Order`, `none`");
+      const refused = await schema("none");
+      assert.deepEqual([refused.t, refused.kind], ["error", "refused"]);
+      assert.match(refused.message, /no JSON Schema/);
+    },
+  ));

@@ -176,6 +176,7 @@ impl Project {
             redact: Arc::new(NoSecrets),
             for_client: false,
             stand_ins: None,
+            spending: None,
         });
         let meta = FunctionMeta {
             source: FunctionSource::Toolset("custom".into()),

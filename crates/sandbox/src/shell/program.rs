@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -35,13 +36,68 @@ pub(crate) fn find(name: &str, path: &str) -> Result<PathBuf, String> {
     })
 }
 
+/// Returns the reason why a script can't be executed, with the command that runs it: `word` is its name in the command.
+/// `None` if the file may be executed, or is no regular file.
+pub(crate) fn not_executable(file: &Path, word: &str) -> Option<String> {
+    let meta = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
+    if meta.permissions().mode() & 0o111 != 0 {
+        return None;
+    }
+    let run = match interpreter(file) {
+        Some(interpreter) => format!("run it with its interpreter: `{interpreter} {word}`"),
+        None => "name the program that runs it before it".to_owned(),
+    };
+    Some(format!("`{word}` lacks the permission to be executed: {run}."))
+}
+
+/// Returns the interpreter of a script, by its first line or its name.
+fn interpreter(file: &Path) -> Option<String> {
+    let mut first = Vec::new();
+    fs::File::open(file).ok()?.take(256).read_to_end(&mut first).ok()?;
+    let first = String::from_utf8_lossy(&first);
+    if let Some(line) = first.lines().next().and_then(|line| line.strip_prefix("#!")) {
+        let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+        let named = words.next().filter(|word| *word != "env").or_else(|| words.next())?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        return (named.chars().all(plain) && !named.starts_with('-')).then(|| named.to_owned());
+    }
+    let interpreter = match file.extension()?.to_str()? {
+        "py" => "python3",
+        "sh" => "sh",
+        "bash" => "bash",
+        "js" | "mjs" | "ts" => "node",
+        "rb" => "ruby",
+        "pl" => "perl",
+        _ => return None,
+    };
+    Some(interpreter.to_owned())
+}
+
 fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::{find, not_executable};
+    use std::fs;
+
+    #[test]
+    fn the_interpreter_of_a_script_without_a_run_bit_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            fs::write(&file, text).unwrap();
+            not_executable(&file, &format!("/skills/x/{name}")).unwrap()
+        };
+        assert!(said("a.py", "print(1)").ends_with("`python3 /skills/x/a.py`."));
+        assert!(said("b", "#!/usr/bin/env bash\nls").ends_with("`bash /skills/x/b`."));
+        assert!(said("c.py", "#!/bin/sh\n").ends_with("`sh /skills/x/c.py`."));
+        assert!(said("d", "#!/usr/bin/env -S evil;rm\n").ends_with("before it."));
+        assert!(said("e", "").ends_with("before it."));
+        assert_eq!(not_executable(std::path::Path::new("/bin/sh"), "/bin/sh"), None);
+        assert_eq!(not_executable(folder.path(), "."), None);
+    }
 
     #[test]
     fn programs_are_found_by_name_and_what_is_none_is_told() {

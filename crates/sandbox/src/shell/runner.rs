@@ -6,7 +6,7 @@ use crate::confine::{
     unseen,
 };
 use llm_do_core::{
-    authority::{Access, Authority, Narrowing, Network, VirtualPath},
+    authority::{Access, Authority, Narrowing, Network, Place, VirtualPath},
     function::{LeafCall, ToolError},
 };
 use serde_json::{Map, Value, json};
@@ -129,11 +129,26 @@ impl Runner {
         if !word.contains('/') {
             return program::find(word, path).map_err(ToolError::new);
         }
-        if word.starts_with('/') {
+        let file: PathBuf = if word.starts_with('/') {
             let real = paths::real(word, &self.authority, call.files).await;
-            return Ok(real.unwrap_or_else(|| word.to_owned()).into());
+            real.unwrap_or_else(|| word.to_owned()).into()
+        } else {
+            folder.unwrap_or(Path::new("/")).join(word)
+        };
+        match program::not_executable(&file, word) {
+            // Whether a file exists outside of the worker's view is not said.
+            Some(reason) if self.shows(&file) => Err(ToolError::new(reason)),
+            _ => Ok(file),
         }
-        Ok(folder.unwrap_or(Path::new("/")).join(word))
+    }
+
+    /// Returns true if a real path is in one of the worker's mounts.
+    fn shows(&self, file: &Path) -> bool {
+        let Some(place) = std::fs::canonicalize(file).ok().and_then(|file| Some(Place::new(file.to_str()?)))
+        else {
+            return false;
+        };
+        self.authority.view().mounts().iter().any(|mount| place.is_within(&mount.place))
     }
 
     /// Returns the result of a command for its caller.

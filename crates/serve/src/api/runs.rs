@@ -421,6 +421,8 @@ fn as_event(event: &Event, view: Option<RunChanges<'_>>) -> sse::Event {
     match event {
         Event::Record { record } => sent("record").id(record.seq.to_string()),
         Event::Delta { .. } => sent("delta"),
+        Event::Partial { .. } => sent("partial"),
+        Event::DiscardPartial { .. } => sent("discard_partial"),
         Event::Discard { .. } => sent("discard"),
     }
 }

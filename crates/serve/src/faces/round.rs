@@ -16,6 +16,7 @@ use llm_do::{
         journal::{Ending, Record, RecordKind},
         model::{Delta, Usage},
         outcome::{Failure, FailureKind},
+        partial::Growth,
         question::{Input, Question},
         rule::Rule,
         source::FunctionSource,
@@ -46,6 +47,10 @@ pub(crate) enum Piece {
     Said { turn: Attempt },
     /// A call of a tool or a worker has ended.
     Called(Called),
+    /// The typed output has grown.
+    Grown(Vec<Growth>),
+    /// The typed output so far is void.
+    Withdrawn,
 }
 
 /// A call that the entry of the run has made, and that has ended.
@@ -96,6 +101,8 @@ impl AtClient {
 pub(crate) struct Hearing {
     /// True if the client gets the text of the entry's model. False if it gets only the entry's typed output.
     text: bool,
+    /// True if a part of the typed output was told.
+    grown: bool,
     /// The text of the turn in progress.
     so_far: Option<(u32, String)>,
     /// The turn after the last one that was answered.
@@ -118,6 +125,7 @@ impl Hearing {
     pub(crate) fn new(text: bool) -> Self {
         Self {
             text,
+            grown: false,
             so_far: None,
             next_turn: 0,
             requested: Attempt { turn: 0, attempt: 0 },
@@ -155,10 +163,23 @@ impl Hearing {
             }
             Event::Discard { path, turn } if *path == CallPath::root() => {
                 let was_said = self.so_far.take_if(|(of, _)| of == turn).is_some();
-                was_said.then_some(Piece::Void { turn: self.request(*turn) }).into_iter().collect()
+                let void = was_said.then_some(Piece::Void { turn: self.request(*turn) });
+                void.into_iter().chain(self.withdrawn()).collect()
             }
-            Event::Delta { .. } | Event::Discard { .. } => Vec::new(),
+            Event::Partial { path, growth, .. } if *path == CallPath::root() => {
+                self.grown = true;
+                vec![Piece::Grown(growth.clone())]
+            }
+            Event::DiscardPartial { path, .. } if *path == CallPath::root() => {
+                self.withdrawn().into_iter().collect()
+            }
+            _ => Vec::new(),
         }
+    }
+
+    /// Returns the piece that voids the typed output, if a part of it was told.
+    fn withdrawn(&mut self) -> Option<Piece> {
+        std::mem::take(&mut self.grown).then_some(Piece::Withdrawn)
     }
 
     pub(crate) fn record(&mut self, record: &Record) -> Vec<Piece> {

@@ -23,7 +23,7 @@ pub(crate) trait Writer: Send + 'static {
     fn broken(&mut self, error: &ApiError) -> Vec<Event>;
 }
 
-struct State<W> {
+struct StreamState<W> {
     round: Round,
     writer: W,
     ready: VecDeque<Event>,
@@ -33,7 +33,7 @@ struct State<W> {
 /// Returns the response that streams a round as it happens.
 pub(crate) fn response<W: Writer>(round: Round, mut writer: W) -> Response {
     let ready = writer.begin().into();
-    let state = State { round, writer, ready, over: false };
+    let state = StreamState { round, writer, ready, over: false };
     let stream = unfold(state, |mut state| async move {
         loop {
             if let Some(event) = state.ready.pop_front() {

@@ -138,7 +138,7 @@ fn as_json(found: &[Diagnostic]) -> Vec<Value> {
 }
 
 /// Does work with files on a thread that answers no requests.
-async fn work<T: Send + 'static>(
+pub(super) async fn work<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     spawn_blocking(work).await.map_err(ApiError::internal)?

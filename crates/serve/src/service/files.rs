@@ -62,10 +62,7 @@ impl Service {
         let dir = program.run_dir(&summary.run);
         let page = spawn_blocking(move || {
             let run = read_run(&dir).map_err(ApiError::internal)?;
-            Ok(match app::export_template() {
-                Some(template) => records::page_from(template, &run),
-                None => records::page(&run),
-            })
+            Ok(records::page(&run, app::export_template()))
         });
         page.await.map_err(ApiError::internal)?
     }

@@ -14,11 +14,11 @@ const LONGEST: usize = 64;
 pub struct Decoder {
     /// The beginning of a sequence or of a character.
     pending: Vec<u8>,
-    state: State,
+    state: Decoding,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum Decoding {
     #[default]
     Ground,
     /// The text of a paste, between its marks.
@@ -51,7 +51,7 @@ impl Decoder {
         let mut at = 0;
         loop {
             match &mut self.state {
-                State::Ground => match step(&self.pending[at..]) {
+                Decoding::Ground => match step(&self.pending[at..]) {
                     Step::Incomplete => break,
                     Step::Taken(count, input) => {
                         at += count;
@@ -59,14 +59,14 @@ impl Decoder {
                     }
                     Step::Paste(count) => {
                         at += count;
-                        self.state = State::Paste(Vec::new());
+                        self.state = Decoding::Paste(Vec::new());
                     }
                     Step::Skip(count) => {
                         at += count;
-                        self.state = State::Skipping;
+                        self.state = Decoding::Skipping;
                     }
                 },
-                State::Paste(text) => {
+                Decoding::Paste(text) => {
                     // The mark may have been cut: look at its length before what is new.
                     let from = text.len().saturating_sub(PASTE_END.len());
                     text.extend_from_slice(&self.pending[at..]);
@@ -76,9 +76,9 @@ impl Decoder {
                     out.push(Input::Paste(pasted(text)));
                     self.pending = rest[PASTE_END.len()..].to_vec();
                     at = 0;
-                    self.state = State::Ground;
+                    self.state = Decoding::Ground;
                 }
-                State::Skipping => {
+                Decoding::Skipping => {
                     let rest = &self.pending[at..];
                     // BEL, or ESC \ of which the backslash may follow later.
                     let end = rest.iter().position(|byte| matches!(*byte, 0x07 | ESCAPE | 0x18 | 0x1a));
@@ -95,7 +95,7 @@ impl Decoder {
                         (ESCAPE, Some(_)) => at += end,
                         _ => at += end + 1,
                     }
-                    self.state = State::Ground;
+                    self.state = Decoding::Ground;
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Decoder {
     /// Returns true if a key may be pending that only a pause can complete: Escape, or Alt with a bracket. The caller
     /// waits briefly for more bytes and then calls [`Decoder::flush`].
     pub fn is_pending(&self) -> bool {
-        !self.pending.is_empty() && matches!(self.state, State::Ground)
+        !self.pending.is_empty() && matches!(self.state, Decoding::Ground)
     }
 
     /// Completes the pending key, because no more bytes follow.

@@ -73,7 +73,6 @@ fn start(draft: &mut Draft, key: u64, mut value: Value) {
         }
         "tool_use" => {
             let name = text(&value, "/name");
-            draft.announce(name);
             let input =
                 value.get("input").filter(|input| input.as_object().is_none_or(|map| !map.is_empty()));
             Block::Call(Call {
@@ -87,6 +86,7 @@ fn start(draft: &mut Draft, key: u64, mut value: Value) {
         _ => Block::Opaque(value),
     };
     draft.blocks.insert(key, block);
+    draft.tell_call(key);
 }
 
 /// Adds a piece of a block. Unknown kinds change nothing.
@@ -106,7 +106,10 @@ fn add(draft: &mut Draft, key: u64, mut delta: Value) {
             }
         }
         "input_json_delta" => match draft.blocks.get_mut(&key) {
-            Some(Block::Call(call)) => call.arguments.push_str(text(&delta, "/partial_json")),
+            Some(Block::Call(call)) => {
+                call.arguments.push_str(text(&delta, "/partial_json"));
+                draft.tell_call(key);
+            }
             Some(Block::Opaque(_)) => {
                 draft.inputs.entry(key).or_default().push_str(text(&delta, "/partial_json"));
             }

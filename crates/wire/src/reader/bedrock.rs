@@ -48,15 +48,14 @@ pub(super) fn body(draft: &mut Draft, body: Value) {
 
 /// Adds a call, which in a stream has no input yet.
 fn add_call(draft: &mut Draft, key: u64, call: &Value) {
-    let name = text(call, "/name");
-    draft.announce(name);
     let call = Call {
         id: text(call, "/toolUseId").to_owned(),
-        name: name.to_owned(),
+        name: text(call, "/name").to_owned(),
         arguments: arguments_text(call.get("input")),
         signatures: Vec::new(),
     };
     draft.blocks.insert(key, Block::Call(call));
+    draft.tell_call(key);
 }
 
 /// Adds a piece of a block, or a block. The reasoning of a whole block has one level more than that of a piece.
@@ -64,6 +63,7 @@ fn add(draft: &mut Draft, key: u64, piece: &Value) {
     draft.say(key, text(piece, "/text"));
     if let Some(Block::Call(call)) = draft.blocks.get_mut(&key) {
         call.arguments.push_str(text(piece, "/toolUse/input"));
+        draft.tell_call(key);
     }
     let Some(reasoning) = at(piece, "/reasoningContent") else { return };
     let redacted = text(reasoning, "/redactedContent");

@@ -218,7 +218,6 @@ fn add_to_call(draft: &mut Draft, piece: CallPiece<'_>) {
     if is_whole(&call.arguments) && call.arguments == arguments.0 {
         return;
     }
-    let is_new = call.name.is_empty();
     if !id.is_empty() && call.id.is_empty() {
         call.id = id.into_owned();
     }
@@ -226,9 +225,7 @@ fn add_to_call(draft: &mut Draft, piece: CallPiece<'_>) {
         name.as_ref().clone_into(&mut call.name);
     }
     call.arguments.push_str(&arguments.0);
-    if is_new {
-        draft.announce(&name);
-    }
+    draft.tell_call(key);
 }
 
 /// Returns the number of the block that a piece of a call belongs to. Gateways give all calls the same number, or none.

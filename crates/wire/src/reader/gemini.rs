@@ -49,15 +49,15 @@ pub(super) fn body(draft: &mut Draft, body: Value) {
 fn add(draft: &mut Draft, part: Value) {
     let signature = text(&part, "/thoughtSignature");
     if let Some(call) = part.get("functionCall") {
-        let name = text(call, "/name");
-        draft.announce(name);
         let call = Call {
             id: text(call, "/id").to_owned(),
-            name: name.to_owned(),
+            name: text(call, "/name").to_owned(),
             arguments: arguments_text(call.get("args")),
             signatures: if signature.is_empty() { Vec::new() } else { vec![signature.to_owned()] },
         };
-        draft.blocks.insert(draft.next(), Block::Call(call));
+        let key = draft.next();
+        draft.blocks.insert(key, Block::Call(call));
+        draft.tell_call(key);
         return;
     }
     let said = part.get("text").and_then(Value::as_str);

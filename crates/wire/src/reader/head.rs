@@ -6,13 +6,13 @@ use super::{completions::Event, loose};
 /// answer, the name of the model. They are read once, since they are the larger part of an event.
 #[derive(Debug, Default)]
 pub(super) struct Head {
-    state: State,
+    state: HeadState,
     /// An event without them.
     rest: String,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum HeadState {
     #[default]
     Unknown,
     /// The text up to the choices.
@@ -24,15 +24,16 @@ enum State {
 impl Head {
     /// Learns the beginning from the first event.
     pub(super) fn learn(&mut self, event: &str) {
-        if matches!(self.state, State::Unknown) {
-            self.state = beginning(event).map_or(State::Without, |head| State::Known(head.to_owned()));
+        if matches!(self.state, HeadState::Unknown) {
+            self.state =
+                beginning(event).map_or(HeadState::Without, |head| HeadState::Known(head.to_owned()));
         }
     }
 
     /// Returns the event without its beginning, if it begins like the first one. The result has the same meaning, and
     /// is JSON if the event is.
     pub(super) fn removed(&mut self, event: &str) -> Option<&str> {
-        let State::Known(head) = &self.state else { return None };
+        let HeadState::Known(head) = &self.state else { return None };
         let rest = event.strip_prefix(head.as_str())?;
         self.rest.clear();
         self.rest.push('{');

@@ -16,15 +16,15 @@ pub(super) fn event(draft: &mut Draft, event: Value) {
     draft.think(thought.iter().find(|text| !text.is_empty()).copied().unwrap_or_default());
     draft.say(TEXT, text(&event, "/message/content"));
     for call in at(&event, "/message/tool_calls").and_then(Value::as_array).into_iter().flatten() {
-        let name = text(call, "/function/name");
-        draft.announce(name);
         let call = Call {
             id: text(call, "/id").to_owned(),
-            name: name.to_owned(),
+            name: text(call, "/function/name").to_owned(),
             arguments: arguments_text(at(call, "/function/arguments")),
             signatures: Vec::new(),
         };
-        draft.blocks.insert(draft.next().max(TEXT + 1), Block::Call(call));
+        let key = draft.next().max(TEXT + 1);
+        draft.blocks.insert(key, Block::Call(call));
+        draft.tell_call(key);
     }
     if at(&event, "/done").and_then(Value::as_bool) != Some(true) {
         return;

@@ -24,6 +24,7 @@ pub(super) fn event(draft: &mut Draft, name: Option<&str>, event: Value) {
         "response.function_call_arguments.delta" => {
             if let Some(call) = draft.call(key) {
                 call.arguments.push_str(delta);
+                draft.tell_call(key);
             }
         }
         "response.output_item.added" => {
@@ -110,15 +111,12 @@ fn call(draft: &mut Draft, number: u64, item: &Value) {
         _ => draft.begin(number),
     });
     let Some(call) = draft.call(key) else { return };
-    let is_new = call.name.is_empty();
     id.clone_into(&mut call.id);
     name.clone_into(&mut call.name);
     if !arguments.is_empty() {
         call.arguments = arguments;
     }
-    if is_new {
-        draft.announce(name);
-    }
+    draft.tell_call(key);
 }
 
 /// Takes the last event, which repeats the whole answer. Some servers send nothing before it, others leave the answer

@@ -52,7 +52,10 @@ fn joined(deltas: Vec<Delta>) -> Vec<Delta> {
     for delta in deltas {
         match (joined.last_mut(), delta) {
             (Some(Delta::Text { text }), Delta::Text { text: more })
-            | (Some(Delta::Reasoning { text }), Delta::Reasoning { text: more }) => text.push_str(&more),
+            | (Some(Delta::Reasoning { text }), Delta::Reasoning { text: more })
+            | (Some(Delta::Arguments { text, .. }), Delta::Arguments { text: more, .. }) => {
+                text.push_str(&more);
+            }
             (_, delta) => joined.push(delta),
         }
     }
@@ -78,7 +81,10 @@ fn a_recorded_stream_is_an_answer() {
         let told: Vec<Delta> = joined(told);
         let said = |text: &str| Delta::Text { text: text.into() };
         let thought = Delta::Reasoning { text: "Hm.".into() };
-        assert_eq!(told, [thought, said(" Grüße, 世界 🌍."), Delta::Call { name: "f".into() }], "{wire:?}");
+        let [before @ .., Delta::Arguments { call: 0, text: arguments }] = &*told else { panic!("{told:?}") };
+        assert_eq!(before, [thought, said(" Grüße, 世界 🌍."), Delta::Call { name: "f".into() }], "{wire:?}");
+        let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+        assert_eq!(arguments, json!({"path": "ä b"}), "{wire:?}");
     }
 }
 

@@ -45,7 +45,7 @@ impl Talk<'_> {
                     self.face.delta(&conversation.worker, text);
                 }
             }
-            Event::Delta { .. } => {}
+            Event::Delta { .. } | Event::Partial { .. } | Event::DiscardPartial { .. } => {}
             Event::Discard { path, .. } => {
                 if self.conversations.contains_key(path) {
                     self.face.discard();

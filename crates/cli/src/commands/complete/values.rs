@@ -51,7 +51,7 @@ impl Kind {
         match (command, name) {
             (["models", "pull" | "remove"], "NAME") => Some(Self::Local),
             (["test"], "NAME") => Some(Self::Case),
-            (["map"], "WORKER") | (_, "TARGET") => Some(Self::Target),
+            (["map" | "tune"], "WORKER") | (_, "TARGET") => Some(Self::Target),
             (_, "WORKER" | "ID") => Some(Self::Worker),
             (_, "RUN" | "RUNS" | "RUN [TARGET]") => Some(Self::Run),
             (_, "MODEL" | "PROVIDER:MODEL") => Some(Self::Model),

@@ -11,7 +11,8 @@ use llm_do::{
         dependency::Dependency,
         diagnostics::{codes, tidy},
         library_name,
-        manifest::Manifest,
+        manifest::{Manifest, UNVERSIONED},
+        skills::skills_in,
         source::{DiskTree, MemoryTree},
         span::Span,
     },
@@ -34,6 +35,8 @@ pub(crate) struct Package {
     pub(crate) contents: Contents,
     /// The commit, if the library comes from a repository.
     pub(crate) commit: Option<String>,
+    /// True if it is a skill.
+    pub(crate) is_skill: bool,
     files: Vec<File>,
 }
 
@@ -45,6 +48,35 @@ pub(crate) struct File {
 }
 
 impl Package {
+    /// Reads the library in a folder, or the skills in a folder that is no library.
+    pub(crate) fn read_all(folder: &Path) -> Result<Vec<Self>, Trouble> {
+        let skills = DiskTree::open(folder).map(|tree| skills_in(&tree)).unwrap_or_default();
+        match skills.is_empty() {
+            true => Ok(vec![Self::read(folder)?]),
+            false => skills.iter().map(|skill| Self::read(&folder.join(skill))).collect(),
+        }
+    }
+
+    /// Checks the library of these files, or the skills in them, like [`Package::check`].
+    pub(crate) fn check_all(files: Vec<File>, commit: &str, shown: &str) -> Result<Vec<Self>, Trouble> {
+        // Only `SKILL.md` files and manifests are looked for.
+        let tree = MemoryTree::new(Place::new("/"), files.iter().map(|file| (&*file.path, "")));
+        let skills = skills_in(&tree);
+        if skills.is_empty() {
+            return Ok(vec![Self::check(files, Some(commit.to_owned()), shown)?]);
+        }
+        let each = skills.iter().map(|skill| {
+            let files = below(&files, skill);
+            Self::check(files, Some(commit.to_owned()), &format!("{shown}#{skill}"))
+        });
+        each.collect()
+    }
+
+    /// Returns true if another version can't be told from this one: installing it again replaces it.
+    pub(crate) fn is_unversioned(&self) -> bool {
+        self.is_skill && self.version == UNVERSIONED
+    }
+
     /// Reads a folder. It must contain only regular files.
     pub(crate) fn read(folder: &Path) -> Result<Self, Trouble> {
         let shown = folder.display().to_string();
@@ -94,12 +126,13 @@ impl Package {
             tidy(&mut found);
             return Err(Trouble::Found(found).during(&format!("this is in `{shown}`")));
         }
+        let is_skill = manifest.as_ref().is_some_and(Manifest::is_skill);
         let Some(Manifest { name: Some(name), version: Some(version), exports, dependencies, .. }) = manifest
         else {
             return Err(wrong("it has no name or no version".into()).into());
         };
         let exports = exports.into_iter().map(|(export, _)| export).collect();
-        Ok(Self { name, version, exports, dependencies, contents, commit, files })
+        Ok(Self { name, version, exports, dependencies, contents, commit, is_skill, files })
     }
 
     /// Returns `NAME@VERSION`.
@@ -109,12 +142,7 @@ impl Package {
 
     /// Returns the library in one of its folders.
     pub(crate) fn inner(&self, folder: &str, shown: &str) -> Result<Self, Trouble> {
-        let prefix = format!("{folder}/");
-        let inside = self.files.iter().filter_map(|file| {
-            let path = file.path.strip_prefix(&prefix)?.to_owned();
-            Some(File { path, bytes: file.bytes.clone(), executable: file.executable })
-        });
-        Self::check(inside.collect(), self.commit.clone(), shown)
+        Self::check(below(&self.files, folder), self.commit.clone(), shown)
     }
 
     /// Writes all files into an empty folder and waits until they are on the disk.
@@ -143,6 +171,15 @@ impl Package {
         }
         Ok(())
     }
+}
+
+/// Returns the files in a folder, by their paths in it.
+fn below(files: &[File], folder: &str) -> Vec<File> {
+    let inside = files.iter().filter_map(|file| {
+        let path = file.path.strip_prefix(folder)?.strip_prefix('/')?.to_owned();
+        Some(File { path, bytes: file.bytes.clone(), executable: file.executable })
+    });
+    inside.collect()
 }
 
 /// Waits until a folder's entries are on the disk.

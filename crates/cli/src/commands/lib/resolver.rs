@@ -3,7 +3,7 @@
 
 use super::{
     git::{self, Address},
-    package::{self, Package},
+    package::{self, File, Package},
     root::{Placed, Root},
     trouble::Trouble,
 };
@@ -119,27 +119,40 @@ impl<'a> Resolver<'a> {
         Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, fetched, own }
     }
 
-    /// Installs a library that the command line names.
-    pub(crate) fn install(&mut self, kind: &DependencyKind, here: &Path) -> Result<Rc<Package>, Trouble> {
-        let (package, local) = match kind {
+    /// Installs a library that the command line names, or the skills in the folder or repository that it names.
+    pub(crate) fn install(
+        &mut self,
+        kind: &DependencyKind,
+        here: &Path,
+    ) -> Result<Vec<Rc<Package>>, Trouble> {
+        let (packages, local) = match kind {
             DependencyKind::Path(path) => {
                 // Messages name the folder without the `.` of `./lib`.
                 let folder: PathBuf = here.join(path).components().collect();
-                (Package::read(&folder)?, true)
+                (Package::read_all(&folder)?, true)
             }
             DependencyKind::Git { url, reference, subdir } => {
                 let (url, local) = self.address(url, here, true)?;
                 let (url, reference) = of_folder(url, reference.as_deref(), local);
-                (self.fetch(&url, reference, subdir.as_deref())?, local)
+                (self.fetch(&url, reference, subdir.as_deref(), Package::check_all)?, local)
             }
             DependencyKind::Named { name, .. } => return Err(named(name, here).into()),
         };
-        let package = Rc::new(package);
-        self.fetched.push(Rc::clone(&package));
-        let pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
-        self.known.insert(package.name.clone(), Known { pinned, by: "the command".into(), span: None });
-        self.all(Requirer::library(Rc::clone(&package), local), &package.dependencies)?;
-        Ok(package)
+        let packages: Vec<Rc<Package>> = packages.into_iter().map(Rc::new).collect();
+        for package in &packages {
+            self.fetched.push(Rc::clone(package));
+            let pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
+            let known = Known { pinned, by: "the command".into(), span: None };
+            if self.known.insert(package.name.clone(), known).is_some() {
+                return Err(Complaint::wrong(format!("it has two skills named `{}`", package.name))
+                    .hint("install one of them by its folder")
+                    .into());
+            }
+        }
+        for package in &packages {
+            self.all(Requirer::library(Rc::clone(package), local), &package.dependencies)?;
+        }
+        Ok(packages)
     }
 
     /// Resolves all dependencies of a requirer.
@@ -201,7 +214,9 @@ impl<'a> Resolver<'a> {
             let installed = Package::read(&self.root.folder().join(package.label())).ok()?;
             Some(pinned.label() == package.label() && pinned.contents == installed.contents)
         };
-        self.force || (self.own.contains(&package.name) && by_project() == Some(true))
+        self.force
+            || package.is_unversioned()
+            || (self.own.contains(&package.name) && by_project() == Some(true))
     }
 
     /// Resolves one dependency. Returns `None` if the library is known already.
@@ -311,7 +326,9 @@ impl<'a> Resolver<'a> {
                     before.filter(|_| self.keep == Keep::Everything).and_then(|pinned| pinned.commit.clone());
                 let (url, reference) = of_folder(url, reference.as_deref(), local);
                 let reference = pinned.as_deref().or(reference);
-                (self.fetch(&url, reference, subdir.as_deref())?, local)
+                let one =
+                    |files, commit: &str, shown: &str| Package::check(files, Some(commit.to_owned()), shown);
+                (self.fetch(&url, reference, subdir.as_deref(), one)?, local)
             }
         };
         let package = Rc::new(package);
@@ -395,7 +412,15 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn fetch(&self, url: &str, reference: Option<&str>, subdir: Option<&str>) -> Result<Package, Trouble> {
+    /// Fetches the files of a repository, and checks them with `check`, which also gets the commit and a name for
+    /// messages.
+    fn fetch<T>(
+        &self,
+        url: &str,
+        reference: Option<&str>,
+        subdir: Option<&str>,
+        check: impl FnOnce(Vec<File>, &str, &str) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
         let scratch = self.root.scratch()?;
         let doing = format!("fetching {url}");
         if self.output.err_terminal && !self.output.quiet {
@@ -410,7 +435,7 @@ impl<'a> Resolver<'a> {
         let git::Fetched { files, commit } = fetched?;
         let subdir = subdir.map(|subdir| format!("#{subdir}")).unwrap_or_default();
         let shown = format!("git+{url}@{}{subdir}", git::short(&commit));
-        Package::check(files, Some(commit), &shown)
+        check(files, &commit, &shown)
     }
 }
 

@@ -5,11 +5,11 @@ use crate::{
     args::ExportArgs,
     commands::cases,
     exit::{Complaint, Exit},
-    past_runs::{find, folders},
+    past_runs::folder,
     render::Output,
     whole_file,
 };
-use llm_do_records::{otlp, page, page_from};
+use llm_do_records::{otlp, page};
 use llm_do_runs::read_run;
 use std::path::Path;
 
@@ -28,16 +28,10 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
             return Err(Complaint::wrong("one run is exported at a time").hint("several can be with --cases"));
         }
     };
-    let dir = find(&folders(target, project)?, run)?;
+    let dir = folder(run, target, project)?;
     let run = read_run(&dir).map_err(|error| Complaint::wrong(error.to_string()))?;
     match export.form.otel.as_deref() {
-        None => {
-            let page = match llm_do_serve::export_template() {
-                Some(template) => page_from(template, &run),
-                None => page(&run),
-            };
-            deliver(&page, export.to.as_deref(), output)
-        }
+        None => deliver(&page(&run, llm_do_serve::export_template()), export.to.as_deref(), output),
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
             let sent = collector::send(url, otlp(&run, export.content))?;
             output.note(&format!("sent to {sent}"));

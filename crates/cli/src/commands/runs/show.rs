@@ -4,7 +4,7 @@ use super::toned;
 use crate::{
     args::{Format, ShowRunArgs},
     exit::Complaint,
-    past_runs::find,
+    past_runs::{find, folder_named},
     render::Output,
 };
 use llm_do_core::{call_path::CallPath, event::Event};
@@ -38,7 +38,10 @@ pub(crate) fn show(
     // The folder stays until the run is shown.
     let (_folder, dir) = match row_of_map(&show.run, show.target.as_deref())? {
         Some((folder, dir)) => (Some(folder), dir),
-        None => (None, find(&folders()?, &show.run)?),
+        None => match folder_named(&show.run) {
+            Some(dir) => (None, dir),
+            None => (None, find(&folders()?, &show.run)?),
+        },
     };
     if show.view.follow {
         follow(&dir, output)

@@ -241,7 +241,7 @@ impl Talk<'_> {
             earlier_attempts: 0,
         };
         let why = |why: String| Ok(Err(Unsummarised { why, by_user: false }));
-        let Answered { message, finish, usage } =
+        let Answered { message, finish, usage, .. } =
             match request::send(prepared, self.call, &request, &mut 0).await {
                 Ok(answered) => answered,
                 Err(

@@ -51,12 +51,12 @@ pub(super) async fn lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -
 }
 
 /// The line to the user. It is released when the conversation ends in any way.
-struct Line<'a> {
+struct UserLine<'a> {
     driver: &'a dyn Driver,
     path: &'a CallPath,
 }
 
-impl Drop for Line<'_> {
+impl Drop for UserLine<'_> {
     fn drop(&mut self) {
         self.driver.conversation_ended(self.path);
     }
@@ -71,7 +71,7 @@ pub(super) async fn hold(
     trail: &mut Trail,
 ) -> Result<Arc<Value>, Stop> {
     let driver = &*call.engine.host().driver;
-    let _line = Line { driver, path: call.path };
+    let _line = UserLine { driver, path: call.path };
     let mut frame = prepared.frame.clone();
     let mut conversation = begin(prepared);
     let mut estimate = Estimate::default();

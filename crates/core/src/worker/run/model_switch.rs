@@ -14,7 +14,8 @@ use crate::{
     journal::RecordKind,
     model::{Capabilities, Model, ModelError, ModelErrorKind, ModelName, ModelSettings, Models, Terms},
     outcome::{Failure, FailureKind, Halt, Stop},
-    price::Price,
+    price::{Price, Usd},
+    spending::Spending,
     step_name::StepName,
 };
 use std::sync::Arc;
@@ -32,6 +33,19 @@ pub(super) fn terms(host: &RunContext, model: &ModelName, frame: &Frame) -> Term
     let is_limited = frame.ledger().is_some_and(|account| account.cost_limit().is_some());
     let free = (is_limited && model.is_free()).then_some(Price::FREE);
     Terms { price: terms.price.or(free), ..terms }
+}
+
+/// Returns the owner and the amount of a limit of the cost that counts the requests to a model: the innermost of the run, or
+/// one over time, which does not count models that cost nothing.
+pub(super) fn cost_limit(host: &RunContext, model: &ModelName, frame: &Frame) -> Option<(String, Usd)> {
+    let over_time = || host.spending.as_ref().filter(|_| !model.is_free())?.cost_limit();
+    frame.ledger().and_then(|account| account.cost_limit()).or_else(over_time)
+}
+
+/// Returns the budgets over time, if they count the requests to the model.
+pub(super) fn spending<'a>(prepared: &Prepared, host: &'a RunContext) -> Option<&'a dyn Spending> {
+    let costs = prepared.terms.price.is_some_and(|price| price != Price::FREE);
+    host.spending.as_deref().filter(|_| costs || !prepared.model_name.is_free())
 }
 
 /// The models of a worker that can be asked.
@@ -205,7 +219,7 @@ fn can_answer(
         return Err(refused.to_string());
     }
     server_tools::check(worker, &prepared.server_tools, &*model).map_err(|failure| failure.message)?;
-    let limit = prepared.frame.ledger().and_then(|account| account.cost_limit());
+    let limit = cost_limit(host, name, &prepared.frame);
     let price = terms(host, name, &prepared.frame).price;
     let uses = !prepared.server_tools.is_empty();
     match limit {

@@ -49,7 +49,7 @@ pub(super) async fn prepare(
     server_tools::check(worker, &worker.server_tools, &*model)?;
     let Entered { frame, handed, attached, input } = enter(worker, call).await?;
     let mut terms = model_switch::terms(host, &model_name, &frame);
-    if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit()) {
+    if let Some((whose, limit)) = model_switch::cost_limit(host, &model_name, &frame) {
         let uses = !worker.server_tools.is_empty();
         if terms.price.is_none_or(|price| uses && price.server_use.is_none()) {
             return Err(without_price(worker, &model_name, &whose, limit).into());
@@ -233,6 +233,7 @@ pub(super) async fn prepare(
         worker: Arc::clone(worker),
         settings,
         native_output,
+        shown: None,
         can_read_on,
         terms,
         context: ContextLimit::of(worker, context),

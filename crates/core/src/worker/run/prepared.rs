@@ -11,13 +11,21 @@ use crate::{
     definition::WorkerDefinition,
     engine::Frame,
     estimate::estimate_text,
+    event::Event,
     function::{CompositeCall, Function},
     model::{Message, Model, ModelName, ModelSettings, Terms, ToolSpec},
     outcome::End,
+    partial::grows_into,
     server_tool::ServerTool,
 };
 use serde_json::Value;
 use std::{ops::Deref, sync::Arc};
+
+/// The partial value of an answer, as far as it was shown.
+pub(super) struct Shown {
+    pub(super) turn: u32,
+    pub(super) value: Value,
+}
 
 /// A worker ready for its first turn.
 pub(super) struct Prepared {
@@ -40,6 +48,8 @@ pub(super) struct Prepared {
     pub(super) worker: Arc<WorkerDefinition>,
     pub(super) settings: ModelSettings,
     pub(super) native_output: Option<Arc<Value>>,
+    /// The partial value of the last answer, until it is the result or is withdrawn.
+    pub(super) shown: Option<Shown>,
     pub(super) can_read_on: bool,
     pub(super) terms: Terms,
     /// The most tokens of a request, if they are known.
@@ -90,5 +100,13 @@ impl Prepared {
     /// Translates paths in the output into those that the caller knows (`docs/reference/sandbox.md`).
     pub(super) fn translate_back(&self, end: End) -> End {
         translate_back(&self.returned_paths, &self.handed, end)
+    }
+
+    /// Discards the partial value that was shown, unless it has grown into the result.
+    pub(super) fn withdraw_partial(&mut self, call: &CompositeCall<'_>, end: Option<&End>) {
+        let Some(Shown { turn, value }) = self.shown.take() else { return };
+        if !matches!(end, Some(End::Done(result)) if grows_into(&value, result)) {
+            call.engine.host().driver.emit(Event::DiscardPartial { path: call.path.clone(), turn });
+        }
     }
 }

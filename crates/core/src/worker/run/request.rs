@@ -1,6 +1,6 @@
 //! A request to a worker's model: its reservation, its retries, and its end.
 
-use super::prepared::Prepared;
+use super::{model_switch, prepared::Prepared};
 use crate::{
     account::Wanted,
     call_path::CallPath,
@@ -11,12 +11,13 @@ use crate::{
     event::Event,
     function::CompositeCall,
     journal::RecordKind,
-    ledger::reserve,
+    ledger::{Budgets, reserve},
     model::{
         Delta, DeltaSink, FinishReason, Message, MessageId, ModelError, ModelErrorKind, ModelRequest,
         ModelResponse, ModelSettings, Part, Purpose, ToolSpec, Usage,
     },
     outcome::{Failure, FailureKind, Halt, Stop},
+    partial::{Change, Tracker},
     repetition::Repetition,
     send::BoxFuture,
     server_tool::ServerTool,
@@ -68,6 +69,8 @@ pub(super) struct Answered {
     pub(super) message: Arc<Message>,
     pub(super) finish: FinishReason,
     pub(super) usage: Usage,
+    /// The partial value that was shown while it arrived.
+    pub(super) shown: Option<Value>,
 }
 
 /// The reason why a request has no answer.
@@ -110,7 +113,9 @@ pub(super) async fn send(
         let name = |step| StepName::of_request(purpose, of, step);
         let mut settings = request.settings.clone();
         let mut reservation = None;
-        if let Some(account) = prepared.frame.ledger() {
+        let account = prepared.frame.ledger();
+        let spending = model_switch::spending(prepared, call.engine.host());
+        if account.is_some() || spending.is_some() {
             let by_default =
                 prepared.model.default_output().into_iter().chain(prepared.terms.max_output).min();
             let output = settings.max_tokens.or(by_default).unwrap_or(UNSTATED);
@@ -121,19 +126,26 @@ pub(super) async fn send(
                 price: prepared.terms.price,
                 ..Wanted::default()
             };
+            let run = &*call.engine.host().run;
+            let budgets = Budgets { account, spending: spending.map(|spending| (spending, run)) };
             let made =
-                Box::pin(reserve(account, driver, call.path, name(RequestStep::Reserve), wanted)).await?;
+                Box::pin(reserve(budgets, driver, call.path, name(RequestStep::Reserve), wanted)).await?;
             // Limits of turns, calls and time leave an answer as long as it is without them.
-            if settings.max_tokens.is_some() || account.bounds_answers() {
+            let is_bounded = spending.is_some() || account.is_some_and(|account| account.bounds_answers());
+            if settings.max_tokens.is_some() || is_bounded {
                 settings.max_tokens = made.output_tokens();
             }
             reservation = Some(made);
         }
+        let shown = purpose == Purpose::Answer;
+        let contract = &prepared.setup.output;
+        let tracker = shown.then(|| Tracker::new(contract, prepared.setup.with_user)).flatten();
         let sink = Sink {
             engine: call.engine,
             path: call.path,
             turn,
-            shown: purpose == Purpose::Answer,
+            shown,
+            partial: tracker.map(Mutex::new),
             said: stoppable(call).then(Mutex::default),
             repetition: is_checked(prepared).then(|| Mutex::new(Repetition::new(is_typed(prepared)))),
             repeats: AtomicBool::new(false),
@@ -170,6 +182,12 @@ pub(super) async fn send(
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
+                    if let (Some(reservation), Some(spending)) = (&reservation, spending)
+                        && let continues = prepared.model.continues(sent)
+                        && let Err(what) = reservation.renew(spending, prepared.terms.price, continues).await
+                    {
+                        return RecordKind::NotReserved { what: what.into() };
+                    }
                     let responding = prepared.model.respond(sent, &sink);
                     let responding = Box::pin(sink.unless_it_repeats(responding));
                     let responded = match sink.said {
@@ -216,7 +234,16 @@ pub(super) async fn send(
                     }
                 }),
             })
-            .await?;
+            .await;
+        let shown = sink
+            .partial
+            .and_then(|partial| partial.into_inner().unwrap_or_else(PoisonError::into_inner).into_value());
+        // A failure discards the deltas, too, below.
+        let is_cut = !matches!(&stepped, Ok(stepped) if matches!(stepped.end, StepEnd::Done(_)));
+        if shown.is_some() && is_cut {
+            driver.emit(Event::DiscardPartial { path: call.path.clone(), turn });
+        }
+        let stepped = stepped?;
         let asked = asked.into_inner();
         if !asked {
             prepared.model.answered_before(sent);
@@ -230,9 +257,12 @@ pub(super) async fn send(
         }
         let error = match stepped.end {
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage, .. }) => {
-                return Ok(Answered { message, finish, usage });
+                return Ok(Answered { message, finish, usage, shown });
             }
             StepEnd::Done(RecordKind::ModelFailed { error, .. }) => error,
+            StepEnd::Done(RecordKind::NotReserved { what }) => {
+                return Err(Stop::failed(FailureKind::Limit, &*what).into());
+            }
             StepEnd::Done(other) => {
                 return Err(Halt::unexpected(call.path, &name(RequestStep::Model), &other).into());
             }
@@ -288,6 +318,8 @@ struct Sink<'a> {
     turn: u32,
     /// True if the pieces are shown. Those of a summary are not.
     shown: bool,
+    /// The partial value of a typed answer.
+    partial: Option<Mutex<Tracker>>,
     /// The text that has arrived, if the answer can be stopped.
     said: Option<Mutex<String>>,
     /// The detector of an answer that repeats itself, and its result.
@@ -362,8 +394,26 @@ impl DeltaSink for Sink<'_> {
         if let (Some(said), Delta::Text { text }) = (&self.said, &delta) {
             said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
         }
-        if self.shown && self.engine.host().driver.listens() {
-            self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
+        if !self.shown {
+            return;
+        }
+        if !self.engine.host().driver.listens() {
+            if let Some(partial) = &self.partial {
+                partial.lock().unwrap_or_else(PoisonError::into_inner).miss(&delta);
+            }
+            return;
+        }
+        let change = self.partial.as_ref().map_or(Change::None, |partial| {
+            partial.lock().unwrap_or_else(PoisonError::into_inner).take(&delta)
+        });
+        let (path, turn) = (self.path.clone(), self.turn);
+        if !matches!(delta, Delta::Arguments { .. }) {
+            self.engine.emit(Event::Delta { path: path.clone(), turn, delta });
+        }
+        match change {
+            Change::None => {}
+            Change::Grown(growth) => self.engine.emit(Event::Partial { path, turn, growth }),
+            Change::Withdrawn => self.engine.emit(Event::DiscardPartial { path, turn }),
         }
     }
 }

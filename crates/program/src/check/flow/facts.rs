@@ -52,6 +52,7 @@ pub(super) fn any_source(scope: &Scope<'_>, authorities: &Authorities<'_>) -> bo
         // Workers of one folder share a list of tools.
         let is_new = !definition.tools.is_empty() && lists.insert(definition.tools.as_ptr().addr());
         definition.untrusted != Untrusted::default()
+            || effective.skills.iter().any(|skill| skill.untrusted)
             || sight.suspect()
             || unknown.iter().any(|name| effective.toolsets.contains_key(*name))
             || (is_new
@@ -216,8 +217,14 @@ impl<'a> Gathering<'a> {
             let tools: Vec<(&str, Risk)> =
                 offered.filter_map(|tool| Some((*tool, kind.risk(tool)?))).chain(configured).collect();
             let processes = kind.starts_processes(&self.effective.definition);
+            let loads_skills = kind.skill_folders().is_some();
             for (tool, risk) in tools {
+                if loads_skills && self.effective.skills.iter().any(|skill| skill.untrusted) {
+                    self.function(tool, Why::Declared, Some(node.span.clone()));
+                }
                 let steers = match risk {
+                    // The skills belong to the worker's definition.
+                    Risk::Read if loads_skills => false,
                     Risk::Read => {
                         (self.reads, self.reads_by_tool) = (true, true);
                         false

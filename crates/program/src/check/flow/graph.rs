@@ -6,8 +6,7 @@ use crate::{
         graph::{Graph, matching},
         scope::Scope,
     },
-    effective::is_glob,
-    resolve::PackageId,
+    resolve::{PackageId, is_glob},
 };
 use llm_do_core::authority::Place;
 use std::{

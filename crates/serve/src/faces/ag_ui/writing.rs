@@ -129,6 +129,8 @@ impl Writer for Writing {
             }
             Piece::Void { .. } | Piece::Said { .. } => self.end_message().into_iter().collect(),
             Piece::Called(called) => self.called(&called),
+            Piece::Grown(growth) => vec![event("CUSTOM", json!({"name": "partial", "value": growth}))],
+            Piece::Withdrawn => vec![event("CUSTOM", json!({"name": "discard_partial", "value": null}))],
         }
     }
 

@@ -297,7 +297,8 @@ impl Writer for Completion {
             Piece::Text { turn, text } => vec![self.text(turn.turn, &text)],
             // What was sent stays: the text of the next attempt is a paragraph of its own.
             Piece::Void { .. } => vec![self.chunk(json!({"content": "\n\n"}), None)],
-            Piece::Said { .. } | Piece::Called(_) => Vec::new(),
+            // The interface has no place for a value that grows.
+            Piece::Said { .. } | Piece::Called(_) | Piece::Grown(_) | Piece::Withdrawn => Vec::new(),
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Link {
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum LinkLine {
     Used { used: String },
     Link(Link),
 }
@@ -66,8 +66,8 @@ impl Links {
         // A line that was cut off belongs to a link that was not sent, or to an answer that is in its run's journal.
         for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match line {
-                Line::Used { used } => drop(valid.remove(&used)),
-                Line::Link(link) => drop(valid.insert(link.sha256.clone(), link)),
+                LinkLine::Used { used } => drop(valid.remove(&used)),
+                LinkLine::Link(link) => drop(valid.insert(link.sha256.clone(), link)),
             }
         }
         valid.retain(|_, link| now_ms() < link.expires_ms);
@@ -104,7 +104,7 @@ impl Links {
             by: Arc::clone(by),
             expires_ms: now_ms().saturating_add(u64::from(minutes) * 60_000),
         };
-        self.add(&Line::Link(link.clone()))?;
+        self.add(&LinkLine::Link(link.clone()))?;
         self.valid().insert(link.sha256.clone(), link);
         Ok(token.text().to_owned())
     }
@@ -133,10 +133,10 @@ impl Links {
     /// # Errors
     /// The note can't be written. The question has an answer nevertheless.
     pub(crate) fn used(&self, link: &Link) -> io::Result<()> {
-        self.add(&Line::Used { used: link.sha256.clone() })
+        self.add(&LinkLine::Used { used: link.sha256.clone() })
     }
 
-    fn add(&self, line: &Line) -> io::Result<()> {
+    fn add(&self, line: &LinkLine) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(FILE))?;
         file.write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
     }

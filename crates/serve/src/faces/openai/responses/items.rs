@@ -78,6 +78,7 @@ impl Items {
                 }
             }
             Piece::Called(called) => self.list.push(self.call(&called)),
+            Piece::Grown(_) | Piece::Withdrawn => {}
         }
     }
 
@@ -278,6 +279,8 @@ impl Writer for Writing {
             Piece::Void { .. } => self.end_message("incomplete"),
             Piece::Said { .. } => self.end_message("completed"),
             Piece::Called(called) => self.called(&called),
+            // The interface has no place for a value that grows.
+            Piece::Grown(_) | Piece::Withdrawn => Vec::new(),
         }
     }
 

@@ -1,0 +1,1 @@
+[(front_matter) (comment) (raw) (output) (statement)] @fold
