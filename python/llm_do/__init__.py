@@ -558,6 +558,14 @@ class ToolContext(CallContext):
         """
         return self._make_all(calls, return_exceptions)
 
+    def map(self, items: Iterable[Any], name: str, limit: int, return_exceptions: bool = False) -> Any:
+        """Calls a worker or a tool for each of the items, its inputs, at once: `ctx.map(pages, "reader", limit=50)`.
+
+        Returns a list of results in the order of the items. `limit` is the greatest number of items: with more, no
+        call is made and `ValueError` is raised. Failures are raised as by `call_all`.
+        """
+        return self._make_all(calls_of(items, name, limit), return_exceptions)
+
     if TYPE_CHECKING:
 
         @overload
@@ -610,6 +618,14 @@ class AsyncToolContext(CallContext):
         """
         return await self._make_all(calls, return_exceptions)
 
+    async def map(self, items: Iterable[Any], name: str, limit: int, return_exceptions: bool = False) -> List[Any]:
+        """Calls a worker or a tool for each of the items, its inputs, at once: `await ctx.map(pages, "reader", limit=50)`.
+
+        Returns a list of results in the order of the items. `limit` is the greatest number of items: with more, no
+        call is made and `ValueError` is raised. Failures are raised as by `call_all`.
+        """
+        return await self._make_all(calls_of(items, name, limit), return_exceptions)
+
     if TYPE_CHECKING:
 
         @overload
@@ -646,6 +662,20 @@ def raise_first(results: List[Any], return_exceptions: bool) -> List[Any]:
         if isinstance(result, CallError) and not return_exceptions:
             raise result
     return results
+
+
+def calls_of(items: Iterable[Any], name: str, limit: int) -> List[Tuple[str, Any]]:
+    """The calls of `map`. Raises `ValueError` if there are more items than the limit, before any call is made."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise TypeError(f"the limit of map must be a number of items, not {show(limit)}")
+    calls: List[Tuple[str, Any]] = []
+    for item in items:
+        if len(calls) == limit:
+            raise ValueError(
+                f"there are more than {limit} items for {name!r}: pass fewer, as in items[:{limit}], or a greater limit"
+            )
+        calls.append((name, item))
+    return calls
 
 
 def did_you_mean(name: object, names: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 
 use crate::{
     account::Wanted,
+    call_bounds::CallBounds,
     call_path::CallPath,
     call_spec::{CallSpec, Callee},
     definition::WorkerDefinition,
@@ -63,6 +64,8 @@ pub struct CodeCalls<'a> {
     path: &'a CallPath,
     package: FunctionSource,
     made: Mutex<HashMap<String, u32>>,
+    /// The calls that the code may make. Without bounds it may call everything that its worker may.
+    bounds: Option<Arc<CallBounds>>,
     /// The contents that the code has received: its arguments and the results of its calls.
     trail: Mutex<Trail>,
     /// Number of times that the engine has waited for the code.
@@ -102,11 +105,34 @@ impl<'a> CodeCalls<'a> {
             path,
             package,
             made: Mutex::default(),
+            bounds: None,
             trail: Mutex::new(frame.trail().clone()),
             worked: AtomicU32::new(0),
             effects: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Limits the calls to these bounds, whatever the code does.
+    #[must_use]
+    pub fn within(self, bounds: Option<Arc<CallBounds>>) -> Self {
+        Self { bounds, ..self }
+    }
+
+    /// Counts a call of a function, if the calls have bounds.
+    fn bounded(&self, function: &FunctionMeta) -> Result<(), Failure> {
+        let Some(bounds) = &self.bounds else { return Ok(()) };
+        let (name, most) = (&function.tool_name, bounds.most(&function.tool_name));
+        let message = match most {
+            0 => format!(
+                "`{name}` was not called: the program was checked and approved for other calls ({bounds})"
+            ),
+            _ if u64::from(self.count(&format!("bound {name}"))) < most => return Ok(()),
+            _ => format!(
+                "`{name}` was not called again: the program was checked and approved for at most {most} calls of it"
+            ),
+        };
+        Err(Failure::new(FailureKind::Limit, message))
     }
 
     /// Counts a step or a call.
@@ -197,6 +223,7 @@ impl<'a> CodeCalls<'a> {
                 }
             },
         };
+        self.bounded(&function.meta)?;
         let hash = sha256(canonical(&input).as_bytes());
         // Worker names contain slashes, which separate the components of a path.
         let key = self.key(&format!("{}#{}", tool_name(name), &hash[..12]));

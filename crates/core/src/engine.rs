@@ -25,6 +25,7 @@ pub use frame::{Frame, Link};
 use crate::{
     attachment::Attachment,
     authority::{Located, Place},
+    call_bounds::CallBounds,
     call_path::CallPath,
     client_tool::ClientTool,
     definition::{CallOverride, Definitions, ModelChoice},
@@ -55,6 +56,9 @@ pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time limit of a function's own approval code for one call. After a timeout the operator is asked.
 const RULE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time limit of a function's own check of its arguments.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Greatest number of times that the operator is asked about one call while the files that it touches keep changing.
 const MOST_ROUNDS: u32 = 8;
@@ -130,6 +134,8 @@ pub(crate) struct Admitted {
     pub(crate) real: Vec<Place>,
     /// The main argument in the form that patterns match; `None` if the function has none.
     pub(crate) subjects: Option<Vec<Subject>>,
+    /// The calls that code in the arguments can make, if the function checks its arguments.
+    pub(crate) bounds: Option<Arc<CallBounds>>,
     /// The answer of the function's own approval code.
     pub(crate) stated: Option<Rule>,
     /// The origins of the input.
@@ -219,6 +225,7 @@ impl Engine {
                 untrusted: &admitted.untrusted,
                 attachments: call.attachments,
                 timeout,
+                bounds: admitted.bounds.as_ref(),
             })
             .await?;
         if limited.is_some() {

@@ -5,6 +5,7 @@ mod stand_in;
 use crate::{
     attachment::Attachment,
     authority::{Access, Authority, Located},
+    call_bounds::CallBounds,
     call_path::CallPath,
     engine::{Engine, Frame},
     gate::Policy,
@@ -418,6 +419,17 @@ pub struct CompositeCall<'a> {
     pub attachments: &'a [Attachment],
     /// The call's own time limit, if it has one. The deadlines of `frame` contain it; it counts working time.
     pub timeout: Option<Duration>,
+    /// The result of [`Composite::check`], for a function that checks its arguments.
+    pub bounds: Option<&'a Arc<CallBounds>>,
+}
+
+/// The result of [`Composite::check`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checked {
+    /// The calls that the code in the arguments can make.
+    pub bounds: Arc<CallBounds>,
+    /// The configuration of the toolset that pre-approves code with these calls.
+    pub approved_by: Option<DecidedBy>,
 }
 
 /// Code that makes calls of its own: a worker, or a function that orchestrates workers.
@@ -442,6 +454,24 @@ pub trait Composite: MaybeSend + MaybeSync {
     /// Identifies the code and the configuration; see [`Leaf::identity`].
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { None })
+    }
+    /// The description for a model, if it depends on the other functions that the model is shown.
+    fn describe(&self, _offered: &[Function]) -> Option<Arc<str>> {
+        None
+    }
+    /// Returns true if the function checks its arguments by more than their schema ([`Composite::check`]).
+    fn checks(&self) -> bool {
+        false
+    }
+    /// Checks valid arguments before any rule decides and before the operator is asked: code that a model wrote. This is
+    /// a step. A failure is the result of the call, which then has no execution.
+    fn check<'a>(
+        &'a self,
+        _engine: &'a Engine,
+        _frame: &'a Frame,
+        _input: &'a Value,
+    ) -> BoxFuture<'a, Result<Checked, Failure>> {
+        Box::pin(async { Ok(Checked::default()) })
     }
 
     /// The origins of the parts of the input that others write, as the function's author declares them. They apply

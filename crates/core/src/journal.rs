@@ -6,6 +6,7 @@ pub use crate::outcome::Ending;
 use crate::{
     authority::Place,
     budget::Reserved,
+    call_bounds::CallBounds,
     call_path::CallPath,
     conversation::{Compaction, Ensures},
     definition::WorkerDefinition,
@@ -16,7 +17,7 @@ use crate::{
         Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, Part, ToolSpec, Usage,
     },
     origin::{Origin, Origins},
-    outcome::{Halt, Principal},
+    outcome::{Failure, Halt, Principal},
     question::{Given, Question, Requester, ToolQuestion},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
@@ -215,6 +216,18 @@ pub enum RecordKind {
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
+    },
+    /// A function has checked its arguments by more than their schema: code that a model wrote.
+    Checked {
+        /// The calls that the code can make; absent if the check has failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bounds: Option<Arc<CallBounds>>,
+        /// The configuration that pre-approves code with these calls.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved_by: Option<DecidedBy>,
+        /// The findings; absent if there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     },
     /// The gate's verdict on a call.
     Verdict {

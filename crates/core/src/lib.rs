@@ -8,6 +8,7 @@ pub mod account;
 pub mod attachment;
 pub mod authority;
 pub mod budget;
+pub mod call_bounds;
 pub mod call_path;
 pub mod call_spec;
 pub mod client_tool;

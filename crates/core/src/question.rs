@@ -12,6 +12,7 @@ pub use form::{Form, FormFields, NotFilled};
 
 use crate::{
     attachment::Attachment,
+    call_bounds::CallBounds,
     call_path::CallPath,
     model::ModelName,
     origin::Steering,
@@ -140,6 +141,9 @@ pub struct Approval {
     /// The effect of the arguments, if the tool can preview it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Box<Preview>>,
+    /// The calls that code in the arguments can make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Arc<CallBounds>>,
     /// The rule that asks.
     pub rule: DecidedBy,
     /// The words of others that could steer the call, if there are any.
@@ -587,6 +591,7 @@ mod tests {
             input: Arc::new(serde_json::json!({"to": "ada"})),
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
+            calls: None,
             steering: None,
             rules: Vec::new(),
             expires_ms: None,

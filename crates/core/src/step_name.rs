@@ -43,6 +43,8 @@ pub enum StepName {
     Links(u32),
     /// `rule`, `rule.N`: the answer of the function's own approval code. N as in [`StepName::Links`].
     Rule(u32),
+    /// `check`, `check.N`: the check of the arguments by the function itself. N as in [`StepName::Links`].
+    Check(u32),
     /// `ask`, `ask.N`: the operator is asked to approve the call. N as in [`StepName::Links`].
     Ask(u32),
     /// `recheck`, `recheck.N`: the check that nothing has changed since the operator approved. N as in
@@ -212,6 +214,8 @@ impl fmt::Display for StepName {
             Self::Links(round) => write!(f, "links.{round}"),
             Self::Rule(0) => f.write_str("rule"),
             Self::Rule(round) => write!(f, "rule.{round}"),
+            Self::Check(0) => f.write_str("check"),
+            Self::Check(round) => write!(f, "check.{round}"),
             Self::Ask(0) => f.write_str("ask"),
             Self::Ask(round) => write!(f, "ask.{round}"),
             Self::Recheck(0) => f.write_str("recheck"),
@@ -292,6 +296,7 @@ fn parse(text: &str) -> Option<StepName> {
             "definition" => S::Definition,
             "links" => S::Links(0),
             "rule" => S::Rule(0),
+            "check" => S::Check(0),
             "ask" => S::Ask(0),
             "recheck" => S::Recheck(0),
             "verdict" => S::Verdict,
@@ -346,6 +351,7 @@ fn parse(text: &str) -> Option<StepName> {
     match name {
         "links" if number > 0 => Some(S::Links(number)),
         "rule" if number > 0 => Some(S::Rule(number)),
+        "check" if number > 0 => Some(S::Check(number)),
         "ask" if number > 0 => Some(S::Ask(number)),
         "recheck" if number > 0 => Some(S::Recheck(number)),
         "tool" if number > 0 => Some(S::Tool(number)),
@@ -404,6 +410,8 @@ mod tests {
             (S::Links(2), "links.2"),
             (S::Rule(0), "rule"),
             (S::Rule(1), "rule.1"),
+            (S::Check(0), "check"),
+            (S::Check(1), "check.1"),
             (S::Ask(0), "ask"),
             (S::Ask(1), "ask.1"),
             (S::Recheck(0), "recheck"),

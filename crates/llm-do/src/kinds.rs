@@ -3,7 +3,7 @@
 use crate::{loaded::Effects, python::wait, settings::Environment};
 use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
 use llm_do_mcp::{ClientServers, Host, Keyring, Known, Mcp};
-use llm_do_python::{Custom, Python};
+use llm_do_python::{Custom, Programs, Python};
 use llm_do_sandbox::{confine::Confiner, shell::Shell};
 use std::{path::Path, sync::Arc};
 
@@ -23,6 +23,7 @@ pub(crate) struct Runners<'a> {
 /// for reading programs.
 pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) -> Arc<Mcp> {
     let custom = host.map_or_else(Custom::unbound, |host| Custom::new(Arc::clone(host.python)));
+    let programs = host.map_or_else(Programs::unbound, |host| Programs::new(Arc::clone(host.python)));
     let shell = host.map_or_else(Shell::unbound, |host| {
         Shell::new(Arc::clone(host.environment), Arc::clone(host.confiner))
     });
@@ -39,6 +40,7 @@ pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) 
     let mcp = Arc::new(mcp);
     kinds.register(Arc::clone(&mcp) as _);
     kinds.register(Arc::new(custom));
+    kinds.register(Arc::new(programs));
     kinds.register(Arc::new(shell));
     mcp
 }

@@ -203,6 +203,7 @@ mod tests {
             input: Arc::new(json!({"to": call.as_str()})),
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
+            calls: None,
             steering: None,
             rules: Vec::new(),
             expires_ms: None,

@@ -116,6 +116,7 @@ mod tests {
                 after: Some("new".into()),
             })),
             rule: DecidedBy::Default(Risk::Write),
+            calls: None,
             steering: None,
             rules: Vec::new(),
             expires_ms: Some(0),

@@ -36,6 +36,8 @@ pub(crate) enum Seat {
     Beside,
     /// A host of its own.
     Alone,
+    /// A host of its own, which ends with the call.
+    Once,
 }
 
 impl InFlight {
@@ -91,7 +93,13 @@ impl Drop for InFlight {
         let (Some(lease), Some(mut ongoing)) = (self.lease.take(), self.ongoing.take()) else { return };
         let reason = format!("`{}` in it was given up and did not stop", self.name);
         if ongoing.has_ended() {
-            return if lease.host.is_gone() { lease.discard(&reason) } else { lease.give_back() };
+            return if matches!(self.seat, Seat::Once) {
+                lease.discard("its program has ended");
+            } else if lease.host.is_gone() {
+                lease.discard(&reason);
+            } else {
+                lease.give_back();
+            };
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return lease.discard(&reason) };
         let (pool, seat) = (lease.pool(), self.seat.clone());
@@ -102,6 +110,7 @@ impl Drop for InFlight {
                 turn.take_back().await;
             }
             match (ongoing.stop(GRACE).await, &seat) {
+                (_, Seat::Once) => lease.discard(&reason),
                 (true, _) => lease.give_back(),
                 // The others in its host can continue.
                 (false, Seat::Beside) => lease.leave(&reason),

@@ -121,6 +121,30 @@ pub(crate) enum Sharing {
 }
 
 impl ExposedTool {
+    /// A function of that name, without any declaration.
+    pub(crate) fn named(function: &Arc<str>) -> Self {
+        Self {
+            name: Arc::clone(function),
+            function: Arc::clone(function),
+            description: "".into(),
+            input: Value::Null,
+            output: None,
+            is_async: false,
+            context: false,
+            plain: false,
+            risk: None,
+            approval: None,
+            approval_origins: false,
+            parallel: None,
+            untrusted: None,
+            paths: Vec::new(),
+            file: None,
+            line: None,
+            untyped: false,
+            refused: None,
+        }
+    }
+
     /// Returns the rule by which its calls run beside others.
     pub(crate) fn sharing(&self) -> Sharing {
         match self.parallel {

@@ -373,7 +373,10 @@ fn dispatch(shared: &Shared, message: FromHost) {
         FromHost::StepEnd { id, cb, value, error } => (id, Event::StepEnd { cb, value, error }),
         FromHost::Log { id: Some(id), text } => (id, Event::Log(text)),
         FromHost::Log { id: None, text } => return print(&state, &text),
-        answer @ (FromHost::Loaded { .. } | FromHost::Schema { .. } | FromHost::Error { id: None, .. }) => {
+        answer @ (FromHost::Loaded { .. }
+        | FromHost::Schema { .. }
+        | FromHost::Parsed { .. }
+        | FromHost::Error { id: None, .. }) => {
             if let Some(question) = state.question.take() {
                 let _ = question.send(answer);
             }
@@ -465,6 +468,7 @@ pub(crate) fn module(
             path: Some(place.as_str().to_owned()),
             module: None,
             attribute: None,
+            text: None,
             root,
             names,
         },
@@ -473,6 +477,7 @@ pub(crate) fn module(
             path: None,
             module: Some(module.to_string()),
             attribute: Some(function.to_string()),
+            text: None,
             root,
             names,
         },

@@ -20,6 +20,7 @@ mod interpreter;
 mod node;
 mod pool;
 mod prepared;
+mod programs;
 mod python;
 mod scripts;
 mod tool;
@@ -35,6 +36,7 @@ pub use discovery::{
 };
 pub use interpreter::{Environment, Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
+pub use programs::Programs;
 pub use python::{Python, Settings};
 pub use toolset::Custom;
 pub use view::code_sha256;

@@ -138,6 +138,27 @@ impl Pool {
         Ok(lease(host))
     }
 
+    /// Starts a host for the next call that wants one of its own, unless one is free.
+    pub(crate) fn warm_alone(
+        self: &Arc<Self>,
+        key: &Key,
+        start: impl Future<Output = Result<Host, HostError>> + Send + 'static,
+    ) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let is_free = |slot: &Slot| !slot.host.is_gone() && slot.is_free(Room::Own);
+        if self.lock().get(key).is_some_and(|slots| slots.iter().any(is_free)) {
+            return;
+        }
+        // Not if the run is over by then.
+        let (pool, key) = (Arc::downgrade(self), key.clone());
+        runtime.spawn(async move {
+            let host = start.await;
+            if let (Some(pool), Ok(host)) = (pool.upgrade(), host) {
+                pool.lock().entry(key).or_default().push(Slot::new(Arc::new(host), Room::Own));
+            }
+        });
+    }
+
     /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the
     /// error.
     pub(crate) fn warm(

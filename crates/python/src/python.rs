@@ -312,6 +312,16 @@ impl Python {
         self.pool(&reach).warm(&key, async move { python.start(&reach, Some(START)).await });
     }
 
+    /// Starts a host that no other call uses, while a model is working.
+    pub(crate) fn warm_alone(self: &Arc<Self>, reach: &Reach) {
+        if self.settings.only_looks {
+            return;
+        }
+        let key = key(reach);
+        let (python, reach) = (Arc::clone(self), reach.clone());
+        self.pool(&reach).warm_alone(&key, async move { python.start(&reach, Some(START)).await });
+    }
+
     /// Waits for a host that the next call can use. If none can be started, that call reports the error.
     pub(crate) async fn ready(&self, reach: &Reach) {
         if self.settings.only_looks {

@@ -32,7 +32,7 @@ use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 /// The time that a function may work between two calls. A leaf has the same limit.
-const OWN_WORK: Duration = llm_do_core::engine::LEAF_TIMEOUT;
+pub(crate) const OWN_WORK: Duration = llm_do_core::engine::LEAF_TIMEOUT;
 
 /// A function of a module, for a worker.
 pub(crate) struct HostedTool {
@@ -44,6 +44,8 @@ pub(crate) struct HostedTool {
     pub(crate) meta: FunctionMeta,
     /// The way in which its arguments are passed.
     pub(crate) takes: Takes,
+    /// The time that it may work between two calls.
+    pub(crate) work: Duration,
 }
 
 /// The way in which the arguments of a call become the arguments of the function.
@@ -53,12 +55,18 @@ pub(crate) enum Takes {
     /// The call has one argument `input`, the input of the program. The function takes it as `input`, or takes its
     /// fields.
     Input(Arc<Schema>),
+    /// The call has the text of a program and its input, which `main` takes. The process ends with the call.
+    Program,
 }
 
 impl HostedTool {
     fn arguments<'a>(&self, input: &'a Value) -> Result<std::borrow::Cow<'a, Value>, String> {
         use std::borrow::Cow;
-        let Takes::Input(schema) = &self.takes else { return Ok(Cow::Borrowed(input)) };
+        let schema = match &self.takes {
+            Takes::Arguments => return Ok(Cow::Borrowed(input)),
+            Takes::Program => return Ok(Cow::Owned(json!({"input": input.get("input")}))),
+            Takes::Input(schema) => schema,
+        };
         let given = input.get("input").cloned().unwrap_or(Value::Null);
         let declared = schema.value().get("properties").and_then(Value::as_object);
         let takes_input = declared.is_some_and(|properties| properties.contains_key("input"));
@@ -110,6 +118,11 @@ impl HostedTool {
         }
     }
 
+    /// Returns the seat of a call that has a process for itself. A program leaves nothing for the next one.
+    fn alone(&self) -> Seat {
+        if matches!(self.takes, Takes::Program) { Seat::Once } else { Seat::Alone }
+    }
+
     /// Begins the call in its seat, in a process that may take as long as `limit` to start.
     async fn begin(
         &self,
@@ -118,7 +131,7 @@ impl HostedTool {
         seat: Seat,
         limit: Option<Duration>,
     ) -> Result<InFlight, ToolError> {
-        let room = if matches!(seat, Seat::Alone) { Room::Own } else { Room::Home };
+        let room = if matches!(seat, Seat::Alone | Seat::Once) { Room::Own } else { Room::Home };
         let thread = matches!(seat, Seat::Beside) && !self.tool.is_async;
         let lease = self.python.lease(&self.reach, room, limit).await?;
         let needs_context = self.tool.context
@@ -152,6 +165,13 @@ impl HostedTool {
     async fn next(&self, flight: &mut InFlight, calls: &CodeCalls<'_>, steps: &mut Steps) -> Next {
         loop {
             let (cb, name, input, only_tools) = match flight.next().await {
+                Event::Callback { cb, op: Op::Step { .. } | Op::StateGet { .. } | Op::StateSet { .. } }
+                    if matches!(self.takes, Takes::Program) =>
+                {
+                    let message = "a program of a model has neither steps nor state: use variables";
+                    fail(flight, cb, &Failure::new(FailureKind::Definition, message));
+                    continue;
+                }
                 Event::Callback { cb, op: Op::Step { name } } => return Next::Step { cb, name },
                 Event::Callback { cb, op: Op::StateGet { name } } => {
                     return Next::State { cb, name, value: None };
@@ -159,7 +179,10 @@ impl HostedTool {
                 Event::Callback { cb, op: Op::StateSet { name, value } } => {
                     return Next::State { cb, name, value: Some(value) };
                 }
-                Event::Callback { cb, op: Op::Call { name, input } } => (cb, name, input, false),
+                // A program calls what its model is shown.
+                Event::Callback { cb, op: Op::Call { name, input } } => {
+                    (cb, name, input, matches!(self.takes, Takes::Program))
+                }
                 Event::Callback { cb, op: Op::CallTool { name, input } } => (cb, name, input, true),
                 Event::StepEnd { cb, value, error } => {
                     let result = match error {
@@ -187,6 +210,12 @@ impl HostedTool {
     fn out_of_time(&self, limit: Duration) -> String {
         let name = &self.tool.name;
         let seconds = limit.as_secs_f64();
+        if matches!(self.takes, Takes::Program) {
+            return format!(
+                "The program was stopped: it did not make its next call or return in time. It may work for {seconds} s \
+                 between two calls, or less where the time limit of its worker ends before that."
+            );
+        }
         format!(
             "`{name}` was stopped: it did not make its next call or return in time. It may work for {seconds} s between \
              two calls, or less where its own time limit or that of its worker ends before that. Do less work between calls, or move \
@@ -195,7 +224,7 @@ impl HostedTool {
     }
 
     fn died(&self, Death { reason, alone }: &Death) -> String {
-        let name = &self.tool.name;
+        let name = if matches!(self.takes, Takes::Program) { "the program" } else { &self.tool.name };
         match alone {
             true => format!("`{name}` ended the process that it ran in: {reason}"),
             false => format!(
@@ -247,7 +276,7 @@ impl Leaf for HostedTool {
                     None => return Err(ToolError::new("its turn was not waited for")),
                 },
                 Sharing::Beside => Seat::Beside,
-                Sharing::Own => Seat::Alone,
+                Sharing::Own => self.alone(),
             };
             let mut flight = self.begin(&arguments, &context, seat, Some(START)).await?;
             let result = loop {
@@ -335,8 +364,9 @@ impl Composite for HostedTool {
                 &given,
             );
             let calls = CodeCalls::new(call.engine, call.frame, call.path, &self.meta);
+            let calls = calls.within(call.bounds.cloned());
             // The deadlines of its frame hold a limit of its own. The default bounds only the work between two calls.
-            let limit = call.timeout.unwrap_or(OWN_WORK);
+            let limit = call.timeout.unwrap_or(self.work);
             // The limit does not include the wait for its turn.
             let seat = match self.tool.sharing() {
                 Sharing::InTurn => {
@@ -346,11 +376,11 @@ impl Composite for HostedTool {
                     Seat::Turn(Arc::new(turn))
                 }
                 Sharing::Beside => Seat::Beside,
-                Sharing::Own => Seat::Alone,
+                Sharing::Own => self.alone(),
             };
             let turn = match &seat {
                 Seat::Turn(turn) => Some(Arc::clone(turn)),
-                Seat::Beside | Seat::Alone => None,
+                Seat::Beside | Seat::Alone | Seat::Once => None,
             };
             let begun = calls.work(limit, Box::pin(self.begin(&arguments, &context, seat, None))).await?;
             let flight = match begun {

@@ -6,7 +6,7 @@ use crate::{
     discovery::{Described, ExposedTool, Sharing},
     explain, host,
     python::Python,
-    tool::{HostedTool, Takes},
+    tool::{HostedTool, OWN_WORK, Takes},
     view::{self, Reach},
 };
 use llm_do_core::{
@@ -404,6 +404,7 @@ impl<'a> Building<'a> {
             tool: tool.clone(),
             meta,
             takes,
+            work: OWN_WORK,
         });
         if composite { Implementation::Composite(tool) } else { Implementation::Leaf(tool) }
     }

@@ -3,11 +3,12 @@
 use crate::{
     interpreter::{Interpreter, Packages},
     node::PACKAGES,
+    programs::ROOT,
     scripts,
     wire::MountGiven,
 };
 use llm_do_core::{
-    authority::{Access, Authority, Network, Origin, Protection},
+    authority::{Access, Authority, Network, Origin, Place, Protection},
     function::FunctionSource,
     schema::sha256,
     worker::{CodeEntry, CodeModule, CodePackage, Language, RequestKey, ToolLevel, WorkerDefinition},
@@ -63,6 +64,17 @@ impl Reach {
         Self { language, package, run, authority, modules, env: Vec::new(), keys: Vec::new(), key }
     }
 
+    /// Creates the reach of the programs that models write in a run: no files and no network.
+    pub(crate) fn of_program(language: Language, run: &Arc<str>) -> Self {
+        let package = CodePackage {
+            source: FunctionSource::Toolset("programs".into()),
+            root: Place::new(ROOT),
+            data: Vec::new(),
+        };
+        let none: [&ToolLevel; 0] = [];
+        Self { run: Some(Arc::clone(run)), ..Self::new(language, &Arc::new(package), none, None) }
+    }
+
     /// Adds the environment variables that a worker declares for the code of its own package, as far as the operator
     /// grants them.
     #[must_use]
@@ -87,7 +99,8 @@ impl Reach {
         places.extend(interpreter.places.iter().cloned());
         places.push(interpreter.host.clone());
         // Of installed packages an environment decides, and not the names of their files.
-        places.extend(packages_of(&self.package).filter(|_| self.language == Language::Script));
+        let installed = packages_of(&self.package);
+        places.extend(installed.filter(|_| self.language == Language::Script && !self.modules.is_empty()));
         places
     }
 
@@ -99,6 +112,10 @@ impl Reach {
 
     /// Lists the files and folders that hold its code.
     fn code(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
+        // The text of a program is in no file.
+        if self.modules.is_empty() {
+            return Vec::new();
+        }
         let mut places = code_places(self.language, &self.package, &self.modules);
         // Only the program's environment knows packages that are installed in place.
         if self.package.source == FunctionSource::Program {

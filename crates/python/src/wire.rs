@@ -3,7 +3,7 @@
 
 use llm_do_core::{gate::Mode, model::Blob, origin::Origin};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{collections::BTreeMap, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -24,6 +24,9 @@ pub(crate) struct Module {
     /// The function of an installed module that registers tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) attribute: Option<String>,
+    /// The text of the module, if it is in no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
     /// Root of the package. The files below it are the user's own.
     pub(crate) root: String,
     /// The functions that it exposes, if they are listed by name.
@@ -73,6 +76,11 @@ pub(crate) enum ToHost<'a> {
         module: &'a Module,
         /// The name of the class.
         class: &'a str,
+    },
+    /// Parse the text of a program, without running it.
+    Parse {
+        /// The text.
+        text: &'a str,
     },
     /// Call a function.
     Call {
@@ -160,6 +168,15 @@ pub(crate) enum FromHost {
         /// JSON Schema.
         schema: Value,
     },
+    /// The tree of a program.
+    Parsed {
+        /// The nodes, in the form that `host/src/syntax.py` describes; empty if the text can't be parsed.
+        #[serde(default)]
+        nodes: Vec<Node>,
+        /// The reason why the text can't be parsed.
+        #[serde(default)]
+        problem: Option<SyntaxProblem>,
+    },
     /// A call returned a value.
     Result {
         /// The ID of the call.
@@ -214,6 +231,25 @@ pub(crate) enum FromHost {
     /// A message of a later version.
     #[serde(other)]
     Unknown,
+}
+
+/// A node of a program's tree: its kind, line, column, its children by field (the numbers of their nodes, or -1), and its
+/// constants by field.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Node(
+    pub(crate) String,
+    pub(crate) u32,
+    pub(crate) u32,
+    pub(crate) BTreeMap<String, Vec<i64>>,
+    pub(crate) Map<String, Value>,
+);
+
+/// The reason why a program can't be parsed, and its place.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SyntaxProblem {
+    pub(crate) message: String,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
 }
 
 /// Reads attachments, and names those that have no name.
@@ -360,6 +396,7 @@ mod tests {
             path: Some("/p/tools.py".into()),
             module: None,
             attribute: None,
+            text: None,
             root: "/p".into(),
             names: vec![],
         };

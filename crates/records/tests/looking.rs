@@ -95,6 +95,7 @@ impl Sample {
                 after: Some("new\n".into()),
             })),
             rule: DecidedBy::rule(&"main.worker:3".into()),
+            calls: None,
             steering: None,
             rules: Vec::new(),
             expires_ms: None,

@@ -107,6 +107,7 @@ fn approval(risk: Risk) -> Question {
         input: Arc::new(json!({})),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        calls: None,
         steering: None,
         rules: Vec::new(),
         expires_ms: None,

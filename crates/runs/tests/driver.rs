@@ -125,6 +125,7 @@ fn ask() -> Question {
         input: Arc::new(json!({ "path": "a" })),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        calls: None,
         steering: None,
         rules: Vec::new(),
         expires_ms: None,

@@ -119,6 +119,7 @@ fn ask() -> Question {
         input: Arc::new(json!({})),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        calls: None,
         steering: None,
         rules: Vec::new(),
         expires_ms: None,

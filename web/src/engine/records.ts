@@ -89,6 +89,12 @@ export interface Turn {
   context?: ContextUse;
 }
 
+/** The calls that a program of a model can make. */
+export interface CallBounds {
+  callees: { name: string; most: number }[];
+  cost?: number;
+}
+
 export interface Approval {
   question: "approval";
   chain: string[];
@@ -96,6 +102,7 @@ export interface Approval {
   risk: Risk;
   input: Json;
   preview?: Change;
+  calls?: CallBounds;
   rule: Decider;
   steering?: Steering;
   expires_ms?: number;

@@ -167,6 +167,7 @@ const questions: { [Q in Question["question"]]: Shape<WaitingQuestion> } = {
     risk,
     input: json,
     preview: maybe(change),
+    calls: maybe(object({ callees: list(object({ name: text, most: number })), cost: count })),
     rule: decider,
     steering: maybe(steering),
     expires_ms: count,

@@ -316,6 +316,7 @@ const UNREAD = new Set<string>([
   "links_followed",
   "rechecked",
   "rule_stated",
+  "checked",
   "foreseen",
   "tool_asked",
   "leased",

@@ -52,18 +52,22 @@ Read it before you share it.
 output or the kind of its error, its run and place, and the number of calls with this input. Existing cases are not changed. \
 --cases takes several runs, or `all` runs of the project.
 
+--program writes a project into the new folder of -o: flow.py, the workers that the program called, and main.cases.jsonl. CALL is \
+the call of `run_program` in the run, as `llm-do runs show` prints it.
+
 Examples:
   llm-do runs export last --html -o run.html       one self-contained page
   llm-do runs export 4f2a my-project --html > run.html
   llm-do runs export last --otel http://127.0.0.1:4318
   llm-do runs export last --otel - | jq .
   llm-do runs export last --cases summarizer
+  llm-do runs export --program last 0/0.0 -o flow
   llm-do runs export all --cases reports/summarizer -o tests/summarizer")]
 pub(crate) struct ExportArgs {
     /// The run, and the project's directory or a worker file (by default the current directory)
     #[arg(value_name = "RUN [TARGET]", default_value = "last", num_args = 1..)]
     pub(crate) runs: Vec<String>,
-    /// Write to this file or folder [default: stdout, or cases/WORKER with --cases]
+    /// Write to this file or folder [default: stdout, or cases/WORKER with --cases; required with --program]
     #[arg(short = 'o', long = "to", value_name = "FILE|DIR", value_hint = clap::ValueHint::AnyPath, conflicts_with = "otel")]
     pub(crate) to: Option<PathBuf>,
     /// With --otel: include messages, and arguments and results of tools
@@ -88,6 +92,9 @@ pub(crate) struct ExportForm {
     /// The recorded calls of a worker (by its ID) or a tool, as test cases
     #[arg(long, value_name = "WORKER")]
     pub(crate) cases: Option<String>,
+    /// A project of a program that a model wrote, with its workers and a case from its recorded calls: RUN CALL [TARGET]
+    #[arg(long)]
+    pub(crate) program: bool,
 }
 
 /// Arguments of `runs clean`.

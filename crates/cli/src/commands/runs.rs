@@ -3,6 +3,7 @@
 mod clean;
 pub(crate) mod collector;
 mod export;
+mod program;
 mod show;
 
 use super::{replay, resume};

@@ -57,6 +57,9 @@ pub(super) fn question(ask: &Approval, extent: Extent, columns: usize) -> Vec<Li
     if let Some(steering) = &ask.steering {
         words(&mut rows, steering);
     }
+    if let Some(bounds) = &ask.calls {
+        rows.line(&[(Tone::Name, "calls"), (Tone::Plain, " "), (Tone::Plain, &bounds.to_string())]);
+    }
     arguments(&mut rows, &ask.input, ask.preview.is_some(), extent);
     if let Some(Preview::Change { path, before, after }) = ask.preview.as_deref() {
         diff(&mut rows, path, before.as_deref(), after.as_deref(), extent);
@@ -236,6 +239,7 @@ mod tests {
             input: Arc::new(input),
             preview: preview.map(Box::new),
             rule: DecidedBy::Default(Risk::Write),
+            calls: None,
             steering: None,
             rules: Vec::new(),
             expires_ms: None,

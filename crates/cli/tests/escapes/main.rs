@@ -51,6 +51,7 @@ mod probe;
 mod process_files;
 mod process_limits;
 mod processes;
+mod programs;
 mod project_code;
 mod python_environments;
 mod races;
@@ -131,6 +132,7 @@ groups! {
     node_hosts: node_hosts::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
+    programs: programs::group,
     injected_words: injected_words::group,
     named_words: named_words::group,
     tables: tables::group,

@@ -60,6 +60,7 @@ pages! {
     models: "docs/guides/models.md";
     neovim: "docs/guides/neovim.md" ["product": 1];
     openai_clients: "docs/guides/openai-clients.md";
+    programs: "docs/guides/programs.md";
     projects: "docs/guides/projects.md";
     python_client: "docs/guides/python-client.md";
     python_tools: "docs/guides/python-tools.md" ["network": 2];

@@ -64,6 +64,7 @@ mod operator_channel;
 mod origins;
 mod partial_values;
 mod prices;
+mod programs;
 mod python;
 mod python_client;
 mod real_input;

@@ -102,8 +102,8 @@ fn prepared(by: &Scenario) -> Scenario {
 /// Runs the program until its journal would grow beyond so many bytes, and kills it then. Returns its exit code if it
 /// ended before.
 #[expect(clippy::zombie_processes, reason = "`waitpid` reaps it")]
-fn run_until(scenario: &Scenario, bytes: u64) -> Option<i32> {
-    let mut command = scenario.command(RUN);
+pub(crate) fn run_until(scenario: &Scenario, arguments: &[&str], bytes: u64) -> Option<i32> {
+    let mut command = scenario.command(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: between fork and exec only these system calls are made.
     unsafe {
@@ -165,7 +165,7 @@ fn left(scenario: &Scenario) -> BTreeMap<String, String> {
 }
 
 /// The records of the run. A partial line at the end does not count.
-fn journal(scenario: &Scenario) -> Vec<Value> {
+pub(crate) fn whole_records(scenario: &Scenario) -> Vec<Value> {
     let Some(dir) = scenario.runs().pop() else { return Vec::new() };
     let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -186,7 +186,7 @@ fn decisions(scenario: &Scenario, told: &Finished) -> Vec<String> {
         let (place, rest) =
             line.trim_start().split_once("  ").unwrap_or_else(|| panic!("a question: {told}"));
         assert!(rest.starts_with("post was cut off"), "only `post` can't tell by itself: {told}");
-        let journal = journal(scenario);
+        let journal = whole_records(scenario);
         let called = |record: &&Value| record["kind"] == "call_started" && record["path"] == place;
         let text = journal.iter().find(called).expect("the call")["input"]["text"]
             .as_str()
@@ -223,7 +223,7 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
     let undisturbed = program();
     let told = undisturbed.run(RUN);
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "all is done\n"), "{told}");
-    let (expected, whole) = (left(&undisturbed), journal(&undisturbed));
+    let (expected, whole) = (left(&undisturbed), whole_records(&undisturbed));
     let steps = ["model_answered", "tool_ended"].map(|kind| count(&whole, kind));
     assert!(steps.iter().sum::<usize>() >= 30, "{steps:?}");
     let text = fs::read_to_string(undisturbed.runs().remove(0).join("journal.jsonl")).expect("a journal");
@@ -245,11 +245,11 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
             scope.spawn(|| {
                 while let Some(&bytes) = kills.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let scenario = prepared(&undisturbed);
-                    if run_until(&scenario, bytes) == Some(0) {
+                    if run_until(&scenario, RUN, bytes) == Some(0) {
                         // The two workers ran in the other order, and their records are shorter.
                         continue;
                     }
-                    let cut = journal(&scenario);
+                    let cut = whole_records(&scenario);
                     let told = match cut.is_empty() {
                         // Killed before the first record: there is nothing to resume.
                         true => scenario.run(RUN),
@@ -258,7 +258,7 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
                     let at = format!("killed after {bytes} bytes, {} records", cut.len());
                     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "all is done\n"), "{at}: {told}");
                     assert_eq!(left(&scenario), expected, "{at}");
-                    let journal = journal(&scenario);
+                    let journal = whole_records(&scenario);
                     assert_eq!(journal[..cut.len()], cut, "{at}: no record is lost");
                     let done = ["model_answered", "tool_ended"].map(|kind| count(&journal, kind));
                     assert_eq!(done, steps, "{at}: each step ended once");
@@ -287,7 +287,7 @@ fn cut_off_in_a_tool() -> Scenario {
     let started = |line: &&str| line.contains("\"tool_started\"") && line.contains("\"path\":\"0/3.0\"");
     let intent = lines.iter().position(started).expect("the tool has begun");
     let scenario = prepared(&undisturbed);
-    run_until(&scenario, lines[..=intent].iter().map(|line| line.len() as u64).sum());
+    run_until(&scenario, RUN, lines[..=intent].iter().map(|line| line.len() as u64).sum());
     scenario
 }
 
@@ -301,7 +301,7 @@ fn killed_run_that_waits_for_a_decision_is_suspended() {
     for _ in 0..2 {
         let told = scenario.run(&["runs", "resume", "last", "--approve", "all"]);
         assert!(told.code == Some(5) && told.stderr.contains("nothing was decided"), "{told}");
-        assert_eq!(count(&journal(&scenario), "run_ended"), 1, "{told}");
+        assert_eq!(count(&whole_records(&scenario), "run_ended"), 1, "{told}");
     }
     let told = scenario.run(&["runs", "list"]);
     assert!(told.stdout.contains("  waiting  "), "{told}");
@@ -330,5 +330,5 @@ fn operator_settles_an_interrupted_tool_on_the_terminal() {
     session.wait_for_keys();
     session.type_keys("by hand\r");
     assert_eq!(session.end().0, Some(0));
-    assert!(journal(&scenario).iter().any(|record| record["ending"]["output"] == "by hand"));
+    assert!(whole_records(&scenario).iter().any(|record| record["ending"]["output"] == "by hand"));
 }

@@ -1,10 +1,10 @@
 //! The steps before the rules: a call's arguments, the places that they touch, and its own approval code.
 
-use super::{Admitted, Call, Engine, RULE_TIMEOUT};
+use super::{Admitted, CHECK_TIMEOUT, Call, Engine, RULE_TIMEOUT};
 use crate::{
     authority::{Access, Located, Place, Refusal},
     driver::{CutOff, Step, StepEnd},
-    function::{Effects, Implementation, MainArgument, RuleCall, Touch},
+    function::{Checked, Effects, Implementation, MainArgument, RuleCall, Touch},
     gate::Subject,
     journal::RecordKind,
     origin::Origins,
@@ -49,13 +49,17 @@ impl Engine {
             Err(wrong) => return Err(invalid_input(&meta.name, &wrong).into()),
         };
         input = filled.map_or(input, Arc::new);
-        let effects = match &call.function.body {
+        let mut effects = match &call.function.body {
             Implementation::Leaf(leaf) => leaf.effects(&input),
             Implementation::Composite(composite) => {
                 composite.admit(self, call.frame)?;
                 composite.effects(&input)
             }
         };
+        let checked = self.checked(call, &input, round).await?;
+        if let Some(by) = checked.as_ref().and_then(|checked| checked.approved_by.clone()) {
+            effects.says = Some((Rule::PreApproved, by));
+        }
         let mut places = self
             .locate(call, &effects)
             .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))?;
@@ -72,6 +76,7 @@ impl Engine {
             places,
             real,
             subjects,
+            bounds: checked.map(|checked| checked.bounds),
             stated,
             origins,
             untrusted,
@@ -157,6 +162,52 @@ impl Engine {
         let rest = self.host.files.real(place, !touch.delete).await;
         // The operation itself refuses a path that can't be resolved.
         rest.map_or_else(|_| place.place(), |rest| place.base.join(&rest))
+    }
+
+    /// Lets a function check its arguments, if it does so.
+    ///
+    /// # Errors
+    /// The check has findings, which are for the caller.
+    async fn checked(&self, call: &Call<'_>, input: &Value, round: u32) -> Result<Option<Checked>, Stop> {
+        let Implementation::Composite(composite) = &call.function.body else { return Ok(None) };
+        if !composite.checks() {
+            return Ok(None);
+        }
+        let name = StepName::Check(round);
+        let step = Step {
+            path: &call.path,
+            name: name.clone(),
+            intent: None,
+            deadline: Some(CHECK_TIMEOUT),
+            cut_off: CutOff::Again,
+            run: Box::pin(async {
+                match composite.check(self, call.frame, input).await {
+                    Ok(Checked { bounds, approved_by }) => {
+                        RecordKind::Checked { bounds: Some(bounds), approved_by, failure: None }
+                    }
+                    Err(failure) => {
+                        let message = self.host.redact.text(&failure.message).into_owned();
+                        let failure = Some(Failure { message, ..failure });
+                        RecordKind::Checked { bounds: None, approved_by: None, failure }
+                    }
+                }
+            }),
+        };
+        match self.host.driver.step(step).await?.end {
+            StepEnd::Done(RecordKind::Checked { failure: Some(failure), .. }) => Err(failure.into()),
+            StepEnd::Done(RecordKind::Checked { bounds: Some(bounds), approved_by, .. }) => {
+                Ok(Some(Checked { bounds, approved_by }))
+            }
+            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other).into()),
+            StepEnd::TimedOut => {
+                let message = format!(
+                    "the arguments of `{}` could not be checked in {} s. It was not run.",
+                    call.function.meta.name,
+                    CHECK_TIMEOUT.as_secs()
+                );
+                Err(Stop::failed(FailureKind::Timeout, message))
+            }
+        }
     }
 
     /// Runs the function's own approval code, if it has any.

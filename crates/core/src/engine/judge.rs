@@ -97,6 +97,7 @@ impl Engine {
             risk: meta.risk,
             input: Arc::clone(&admitted.input),
             preview: preview.map(Box::new),
+            calls: admitted.bounds.clone(),
             rule,
             steering: self.steering(call, admitted),
             rules,

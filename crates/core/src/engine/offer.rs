@@ -7,7 +7,7 @@ use super::{
 use crate::{
     authority::Access,
     function::{Effects, Function, Touch},
-    gate::{Facts, Query, Withheld},
+    gate::{Facts, Gate, Query, Withheld},
     risk::Risk,
     rule::{DecidedBy, Rule},
 };
@@ -29,19 +29,32 @@ impl Engine {
         }
         let mut why = Withheld::NoPlace;
         for touched in &choices {
-            why = self.withheld_at(function, frame, touched, says.as_ref(), &rules)?;
+            why = self.weigh_at(function, frame, touched, says.as_ref(), &rules, Gate::withheld)?;
         }
         Some(why)
     }
 
-    fn withheld_at(
+    /// Returns true if the gate could let calls of a function run without asking, as far as this is known without their
+    /// arguments. The gate still judges each call.
+    pub fn may_run_unasked(&self, function: &Function, frame: &Frame) -> bool {
+        let Effects { says, rules, touches, .. } =
+            function.body.least().unwrap_or_else(|| unknown(function.meta.risk));
+        places(&touches, frame).iter().any(|touched| {
+            let verdict = self.weigh_at(function, frame, touched, says.as_ref(), &rules, Gate::decide);
+            verdict.rule == Rule::PreApproved
+        })
+    }
+
+    /// Passes a function to the gate without arguments.
+    fn weigh_at<T>(
         &self,
         function: &Function,
         frame: &Frame,
         touched: &[Touched<'_>],
         says: Option<&(Rule, DecidedBy)>,
         rules: &[(Rule, DecidedBy)],
-    ) -> Option<Withheld> {
+        look: impl FnOnce(&Gate, &Query<'_>) -> T,
+    ) -> T {
         let meta = &function.meta;
         let not_own = not_own(meta, touched);
         let foreign = frame.is_foreign() || !self.is_own(meta);
@@ -52,15 +65,16 @@ impl Engine {
         let stated = stated.map(|_| (Rule::PreApproved, by));
         let mounts = mount_rules(touched).chain(rules.iter().cloned()).chain(stated);
         let mounts: Vec<(Rule, DecidedBy)> = mounts.collect();
-        self.host.gate.withheld(&Query {
-            names: &names(function, frame),
+        let (names, callers) = (names(function, frame), frame.rules_above());
+        let query = Query {
+            names: &names,
             risk: meta.risk,
             wildcard: meta.wildcard,
             subjects: None,
             facts: Facts { arguments: &Value::Null, words: None, sets: frame.sets() },
             session: frame.session_rules(),
             worker: frame.rules(),
-            callers: &frame.rules_above(),
+            callers: &callers,
             toolset: meta.policy.as_deref(),
             of_toolset: says,
             mounts: &mounts,
@@ -68,7 +82,8 @@ impl Engine {
             not_own,
             foreign,
             borrowed_name: self.has_borrowed_name(meta),
-        })
+        };
+        look(&self.host.gate, &query)
     }
 }
 

@@ -210,6 +210,7 @@ mod tests {
             input: Arc::new(json!({"to": "ada"})),
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
+            calls: None,
             steering: None,
             rules: Vec::new(),
             expires_ms: None,

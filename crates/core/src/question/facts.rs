@@ -59,6 +59,7 @@ fn of_approval(approval: &Approval) -> Vec<Fact<'_>> {
             facts.push(Fact::Note(format!("{} more calls brought such words", steering.more)));
         }
     }
+    facts.extend(approval.calls.as_ref().map(|bounds| Fact::Note(format!("The code makes {bounds}"))));
     facts.push(Fact::Arguments(&approval.input));
     facts.extend(approval.preview.as_deref().map(Fact::Change));
     facts
@@ -94,6 +95,7 @@ mod tests {
             input: Arc::new(json!({"to": "ada"})),
             preview: Some(Box::new(preview.clone())),
             rule: DecidedBy::Default(Risk::Network),
+            calls: None,
             steering: Some(Box::new(steering)),
             rules: Vec::new(),
             expires_ms: Some(7),

@@ -25,6 +25,9 @@ def shorten(text: str) -> str:
 
 def source_line(file: Optional[str], line: Optional[int]) -> str:
     """The source line of a frame. `linecache` would cost an import."""
+    known = TEXTS.get(file or "", "").splitlines()
+    if line is not None and 0 < line <= len(known):
+        return known[line - 1].strip()[:400]
     try:
         with open(file or os.devnull, encoding="utf-8", errors="replace") as source:
             for number, text in enumerate(source, 1):

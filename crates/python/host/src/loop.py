@@ -58,6 +58,8 @@ class Host(Scheduler):
                 self.channel.send({"t": "loaded", "modules": [self.load(one) for one in frame["modules"]]})
             elif kind == "schema":
                 self.schema(frame)
+            elif kind == "parse":
+                self.channel.send({"t": "parsed", **syntax_of(frame["text"])})
             elif kind == "exit":
                 self.exit()
         except BaseException:
@@ -175,7 +177,11 @@ class Host(Scheduler):
         key = given["key"]
         root = given.get("root") or "/"
         path = given.get("path")
-        if path:
+        text = given.get("text")
+        if path and text is not None:
+            module = Module(key, root, path, None)
+            module.object = import_text(path, text)
+        elif path:
             module = Module(key, root, path, None)
             module.object = import_path(path, root)
         else:

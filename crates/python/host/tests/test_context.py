@@ -3,6 +3,7 @@
 import os
 import signal
 import unittest
+from typing import Any
 
 from harness import HostTest
 
@@ -106,6 +107,51 @@ async def g(ctx: AsyncToolContext, **options):
                     self.assertEqual(answer["value"], ["0", "1", "bad", "3", "4"])
                 else:
                     self.assertEqual(self.error(answer, "refused")["cause"], "tool")
+
+    def test_map_calls_for_each_item_up_to_a_limit(self) -> None:
+        module = self.module(
+            HEAD
+            + """
+def f(ctx: ToolContext, limit):
+    return ctx.map([{"n": n} for n in range(3)], "a", limit)
+async def g(ctx: AsyncToolContext, limit):
+    return await ctx.map(({"n": n} for n in range(3)), "a", limit)
+"""
+        )
+        for name in ("f", "g"):
+            id = self.host.start_call(module, name, limit=3)
+            for frame in [self.host.receive() for _ in range(3)]:
+                self.host.send(t="reply", id=id, cb=frame["cb"], value=frame["input"]["n"])
+            self.assertEqual(self.host.finish_call(id)["value"], [0, 1, 2])
+            # With more items no call is made.
+            error = self.error(self.host.call(module, name, limit=2), "exception")
+            self.assertEqual(error["type"], "ValueError")
+            self.assertIn("more than 2 items for 'a'", error["message"])
+            self.assertEqual(self.error(self.host.call(module, name, limit=True), "exception")["type"], "TypeError")
+
+    def test_module_without_a_file(self) -> None:
+        text = "def main(input, ctx):\n    return ctx.call('a', n=input)\n\ndef bad(ctx):\n    raise KeyError('x')\n"
+        module = {"key": "p", "path": "/nothing/program.py", "root": "/nothing", "text": text}
+        id = self.host.start_call(module, "main", input=3)
+        frame = self.host.receive()
+        self.assertEqual((frame["name"], frame["input"]), ("a", {"n": 3}))
+        self.host.send(t="reply", id=id, cb=frame["cb"], value="x")
+        self.assertEqual(self.host.finish_call(id)["value"], "x")
+
+    def test_parse_runs_nothing(self) -> None:
+        def parse(text: str) -> Any:
+            self.host.send(t="parse", text=text)
+            return self.host.receive()
+
+        parsed = parse("import os\nos._exit(1)\nx = 'ä' + f(1)\n")
+        self.assertEqual(parsed["t"], "parsed")
+        kinds = [node[0] for node in parsed["nodes"]]
+        self.assertEqual(kinds[:2], ["Module", "Import"])
+        call = next(node for node in parsed["nodes"] if node[0] == "Call" and node[1] == 3)
+        self.assertEqual(call[2], 11)  # In characters.
+        self.assertEqual(parse("def f(:\n")["problem"]["line"], 1)
+        self.assertIn("deep", parse("x = " + "[" * 150 + "]" * 150)["problem"]["message"])
+        self.assertIn("problem", parse("x = '\0'"))
 
     def test_steps(self) -> None:
         module = self.module(

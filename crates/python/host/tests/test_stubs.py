@@ -55,7 +55,7 @@ class Same(HostTest):
         self.assertTrue(issubclass(host.AsyncRunContext, host.AsyncToolContext))
         # The host keeps no copy of a method whose signature says something else.
         for kind, base in (("SyncRunContext", "ToolContext"), ("AsyncRunContext", "AsyncToolContext")):
-            for member in ("call", "call_tool", "call_all", "step", "log"):
+            for member in ("call", "call_tool", "call_all", "map", "step", "log"):
                 self.assertIs(getattr(getattr(host, kind), member), getattr(getattr(host, base), member))
 
     def test_types_say_what_is_checked(self) -> None:

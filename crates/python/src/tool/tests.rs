@@ -202,6 +202,7 @@ impl Project {
             tool: exposed,
             meta: meta.clone(),
             takes: Takes::Arguments,
+            work: OWN_WORK,
         };
         let authority = Authority::new(
             Bounds::new(Vec::new(), Network::Off),

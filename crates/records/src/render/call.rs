@@ -169,6 +169,12 @@ impl Text {
             RecordKind::RuleStated { rule, reason } => {
                 self.line(Tone::Dim, &format!("the tool's author says {rule}{}", because(reason.as_deref())));
             }
+            RecordKind::Checked { failure: Some(failure), .. } => {
+                self.line(Tone::Bad, &failure.message);
+            }
+            RecordKind::Checked { bounds: Some(bounds), .. } => {
+                self.line(Tone::Dim, &format!("checked: {bounds}"));
+            }
             RecordKind::Verdict { rule, by, reason } => {
                 let (tone, word) = match rule {
                     Rule::PreApproved => (Tone::Good, "allowed"),
@@ -201,6 +207,9 @@ impl Text {
                 for (sentence, excerpt) in approval.steering.iter().flat_map(|steering| steering.said()) {
                     self.line(Tone::Notice, &sentence);
                     self.block(Tone::Dim, excerpt);
+                }
+                if let Some(bounds) = &approval.calls {
+                    self.line(Tone::Notice, &format!("the code makes {bounds}"));
                 }
                 if let Some(Preview::Change { path, before, after }) = approval.preview.as_deref() {
                     self.diff(path, before.as_deref(), after.as_deref());

@@ -1,6 +1,6 @@
 //! `llm-do runs export`: exports a run for other people and programs.
 
-use super::collector;
+use super::{collector, program};
 use crate::{
     args::ExportArgs,
     commands::cases,
@@ -17,6 +17,9 @@ use std::path::Path;
 pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     if export.form.cases.is_some() {
         return cases::export(export, project, output);
+    }
+    if export.form.program {
+        return program::export(export, project, output);
     }
     let (run, target) = match export.runs.as_slice() {
         [run] => (run, None),

@@ -111,6 +111,7 @@ impl Engine {
             effects,
             places,
             real,
+            bounds: None,
             stated: None,
             origins: Origins::TRUSTED,
             untrusted: Vec::new(),

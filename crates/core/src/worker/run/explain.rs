@@ -50,6 +50,7 @@ pub async fn explain(
         untrusted: &[],
         attachments: &[],
         timeout: None,
+        bounds: None,
     };
     let Entered { frame, .. } = enter(worker, &call).await?;
     list(engine, worker, &frame, &root).await?;

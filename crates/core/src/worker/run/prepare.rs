@@ -18,7 +18,7 @@ use crate::{
     definition::{INPUT, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
-    function::{CompositeCall, Function},
+    function::{CompositeCall, Function, Implementation},
     gate::WithheldTool,
     journal::RecordKind,
     model::{Capabilities, ModelName, Part, ToolSpec},
@@ -284,6 +284,18 @@ fn offered(
                 worker.id, pair[0].meta.tool_name, pair[0].meta.name, pair[1].meta.name
             );
             return Err(Failure::new(FailureKind::Definition, message));
+        }
+    }
+    let descriptions: Vec<Option<Arc<str>>> = functions
+        .iter()
+        .map(|function| match &function.body {
+            Implementation::Composite(composite) => composite.describe(&functions),
+            Implementation::Leaf(_) => None,
+        })
+        .collect();
+    for (function, description) in functions.iter_mut().zip(descriptions) {
+        if let Some(description) = description {
+            function.meta.description = description;
         }
     }
     Ok((functions, withheld))

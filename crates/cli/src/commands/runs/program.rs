@@ -1,0 +1,303 @@
+//! `llm-do runs export --program`: makes a project of a program that a model wrote (`docs/guides/programs.md`).
+
+use crate::{
+    args::{ExportArgs, Format, ProgramArgs, ProgramFlags},
+    exit::Complaint,
+    past_runs::{find, folders},
+    program::{looked_at, reading_host, surroundings},
+    render::Output,
+    whole_file,
+};
+use llm_do::{
+    Problem,
+    core::{
+        authority::{Access, Place},
+        call_path::CallPath,
+        definition::{Definitions, WorkerDefinition},
+        engine::Principal,
+        function::FunctionSource,
+        journal::{Ending, Record, RecordKind},
+    },
+    program::{Program, target},
+};
+use llm_do_records::WholeRun;
+use llm_do_runs::read_run;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The toolset and the tool of programs.
+const PROGRAMS: (&str, &str) = ("programs", "run_program");
+
+/// A program of a run, with the calls that it made.
+struct Exported {
+    code: String,
+    input: Value,
+    /// The worker whose model wrote it.
+    worker: Arc<str>,
+    ending: Ending,
+    calls: Vec<Made>,
+}
+
+/// A call that the program made.
+struct Made {
+    function: Arc<str>,
+    source: FunctionSource,
+    ending: Ending,
+}
+
+/// Runs the command.
+pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
+    let (run, call, target) = match export.runs.as_slice() {
+        [run, call] => (run, call, None),
+        [run, call, target] => (run, call, Some(target.as_str())),
+        _ => {
+            return Err(Complaint::wrong("--program needs a run and the call of `run_program` in it")
+                .hint("for example `llm-do runs export --program last 0/0.0 -o flow`"));
+        }
+    };
+    let Some(folder) = export.to.as_deref() else {
+        return Err(Complaint::wrong("--program needs -o DIR, the folder of the new project"));
+    };
+    let dir = find(&folders(target, project)?, run)?;
+    let run = read_run(&dir).map_err(|error| Complaint::wrong(error.to_string()))?;
+    let exported = Exported::of(&run, call)?;
+    let program = load(target, project)?;
+    let files = exported.files(&run, &program)?;
+    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Complaint::wrong(format!("{} is not empty", folder.display()))
+            .hint("name a folder that does not exist yet"));
+    }
+    for (name, text) in &files {
+        let path = folder.join(name);
+        write(&path, text)
+            .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))?;
+    }
+    if output.format == Format::Text {
+        output.print(&format!(
+            "{} files in {}: `llm-do check` and `llm-do test` check them\n",
+            files.len(),
+            folder.display()
+        ));
+    } else {
+        output.print_json(&json!({"folder": folder, "files": files.keys().collect::<Vec<_>>()}));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    whole_file::write(path, text.as_bytes())
+}
+
+/// Loads the program of the run, whose toolsets and mounts the new project gets.
+fn load(target: Option<&str>, project: Option<&Path>) -> Result<Arc<Program>, Complaint> {
+    let flags = ProgramFlags { project: project.map(Path::to_owned), ..ProgramFlags::default() };
+    let request = looked_at(&ProgramArgs { target: target.map(str::to_owned), program: flags });
+    let around =
+        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    let loaded = target::find(&request, &around).map_err(Problem::Program).and_then(|target| {
+        let host = reading_host(&request, &around, &target)?;
+        Program::load(target.source, host).map_err(Problem::Program)
+    });
+    match loaded {
+        Ok(loaded) => Ok(loaded.program),
+        Err(problem) => Err(Complaint::wrong(format!("the program of the run can't be loaded: {problem}"))
+            .hint("name its project after the call: `llm-do runs export --program RUN CALL TARGET -o DIR`")),
+    }
+}
+
+impl Exported {
+    /// Finds a program in a run.
+    fn of(run: &WholeRun, call: &str) -> Result<Self, Complaint> {
+        let records = run.records();
+        let started = |record: &Record| match &record.body {
+            RecordKind::CallStarted { function, source: FunctionSource::Toolset(toolset), .. } => {
+                (&**toolset, &**function) == PROGRAMS
+            }
+            _ => false,
+        };
+        let named = |record: &&Record| started(record) && record.path.to_string() == call;
+        let Some(record) = records.iter().find(named) else {
+            let all: Vec<String> = records
+                .iter()
+                .filter(|record| started(record))
+                .map(|record| record.path.to_string())
+                .collect();
+            let there =
+                if all.is_empty() { "it has none".to_owned() } else { format!("it has {}", all.join(", ")) };
+            return Err(Complaint::wrong(format!(
+                "`{call}` is not the call of a program in this run; {there}"
+            )));
+        };
+        let RecordKind::CallStarted { input, principal: Principal::Worker(worker), .. } = &record.body else {
+            return Err(Complaint::wrong(format!("`{call}` was not made by a worker")));
+        };
+        let ended = ending(records, &record.path).filter(|ending| *ending != Ending::Suspended);
+        let ending = ended.ok_or_else(|| {
+            Complaint::wrong(format!("the program `{call}` has not ended")).hint("resume the run first")
+        })?;
+        let made = records.iter().filter(|inner| inner.path.parent().as_ref() == Some(&record.path));
+        let calls = made.filter_map(|inner| match &inner.body {
+            RecordKind::CallStarted { function, source, .. } => Some(Made {
+                function: Arc::clone(function),
+                source: source.clone(),
+                ending: self::ending(records, &inner.path)?,
+            }),
+            _ => None,
+        });
+        Ok(Self {
+            code: input.get("code").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            input: input.get("input").cloned().unwrap_or(Value::Null),
+            worker: Arc::clone(worker),
+            ending,
+            calls: calls.collect(),
+        })
+    }
+
+    /// The files of the new project.
+    fn files(&self, run: &WholeRun, program: &Program) -> Result<BTreeMap<PathBuf, String>, Complaint> {
+        let source = FunctionSource::Program;
+        let worker = program.named_by(&source, &self.worker).map_err(|error| {
+            Complaint::wrong(format!("the worker of the program can't be loaded: {}", error.message))
+        })?;
+        let mut files = BTreeMap::new();
+        files.insert(PathBuf::from("project.yaml"), self.manifest(&worker));
+        files.insert(PathBuf::from("main.cases.jsonl"), self.case());
+        let mut code = self.code.clone();
+        let mut workers: Vec<Arc<str>> = Vec::new();
+        for made in &self.calls {
+            match &made.source {
+                FunctionSource::Program => {
+                    let tool = llm_do::core::function::tool_name(&made.function);
+                    for quote in ['"', '\''] {
+                        code = code.replace(
+                            &format!("{quote}{tool}{quote}"),
+                            &format!("{quote}{}{quote}", made.function),
+                        );
+                    }
+                    workers.push(Arc::clone(&made.function));
+                }
+                FunctionSource::Toolset(toolset) if **toolset == *"custom" => {
+                    return Err(Complaint::wrong(format!(
+                        "the program calls `{}`, a function of the project's own code, which is not exported",
+                        made.function
+                    ))
+                    .hint("copy the program's text from `llm-do runs show` into the project instead"));
+                }
+                _ => {}
+            }
+        }
+        files.insert(PathBuf::from("flow.py"), code);
+        let mut seen = BTreeSet::new();
+        while let Some(name) = workers.pop() {
+            let Ok(callee) = program.named_by(&source, &name) else { continue };
+            if !seen.insert(Arc::clone(&callee.id)) {
+                continue;
+            }
+            workers.extend(callee.allow_workers.iter().map(|name| name.as_str().into()));
+            files.insert(Path::new("workers").join(format!("{}.worker", callee.id)), text(run, &callee));
+        }
+        Ok(files)
+    }
+
+    /// The manifest: the entry, and the toolsets and mounts of the worker whose model wrote the program.
+    fn manifest(&self, worker: &WorkerDefinition) -> String {
+        let called: BTreeSet<&str> = self
+            .calls
+            .iter()
+            .filter_map(|made| match &made.source {
+                FunctionSource::Toolset(name) => Some(&**name),
+                _ => None,
+            })
+            .collect();
+        let toolsets: Map<String, Value> = worker
+            .toolsets
+            .iter()
+            .filter(|(name, _)| called.contains(&**name))
+            .map(|(name, configuration)| (name.to_string(), (**configuration).clone()))
+            .collect();
+        let mut mounts = Map::new();
+        let mut root = None;
+        for mount in &worker.sandbox.narrowing.mounts {
+            let place = relative(&mount.place, &worker.root);
+            let mode = if mount.access == Access::Write { "rw" } else { "ro" };
+            match mount.at.name() {
+                "" => root = Some(place),
+                name => drop(mounts.insert(name.to_owned(), json!({"root": place, "mode": mode}))),
+            }
+        }
+        let mut manifest =
+            "# Made by `llm-do runs export --program`.\nname: flow\nentry: flow.py:main\n".to_owned();
+        if !toolsets.is_empty() {
+            manifest.push_str(&format!("toolsets: {}\n", Value::Object(toolsets)));
+        }
+        let sandbox = match root {
+            Some(root) => json!({"root": root, "paths": mounts}),
+            None => json!({ "paths": mounts }),
+        };
+        if sandbox != json!({"paths": {}}) {
+            manifest.push_str(&format!("sandbox: {sandbox}\n"));
+        }
+        manifest
+    }
+
+    /// The recorded execution as a case, whose stubs return the recorded results.
+    fn case(&self) -> String {
+        let mut given: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for made in &self.calls {
+            let result = match &made.ending {
+                Ending::Output(value) => (**value).clone(),
+                Ending::Failure(failure) => json!({"error": failure.message}),
+                Ending::Suspended => continue,
+            };
+            given.entry(&made.function).or_default().push(result);
+        }
+        let expect = match &self.ending {
+            Ending::Output(value) => json!({ "output": value }),
+            Ending::Failure(failure) => json!({ "fails": failure.kind }),
+            Ending::Suspended => json!({}),
+        };
+        let mut case = json!({"name": "recorded", "input": self.input, "expect": expect});
+        if !given.is_empty() {
+            case["given"] = json!(given);
+        }
+        format!("{case}\n")
+    }
+}
+
+/// The end of a call.
+fn ending(records: &[Record], path: &CallPath) -> Option<Ending> {
+    records.iter().rev().filter(|record| record.path == *path).find_map(|record| match &record.body {
+        RecordKind::CallEnded { ending, .. } | RecordKind::ToolEnded { ending, .. } => Some(ending.clone()),
+        _ => None,
+    })
+}
+
+/// The text of a worker in the run, or else its text now.
+fn text(run: &WholeRun, worker: &WorkerDefinition) -> String {
+    let recorded = run.records().iter().find_map(|record| match &record.body {
+        RecordKind::RunStarted { definitions, .. } => definitions
+            .iter()
+            .find(|definition| definition.worker == worker.id)
+            .map(|one| Arc::clone(&one.text)),
+        RecordKind::Definition(one) => (one.worker == worker.id).then(|| Arc::clone(&one.text)),
+        _ => None,
+    });
+    recorded.unwrap_or_else(|| Arc::clone(&worker.text)).to_string()
+}
+
+/// Returns the place of a mount as the manifest names it.
+fn relative(place: &Place, root: &Place) -> String {
+    match place.rest(root) {
+        Some("") => ".".to_owned(),
+        Some(rest) => format!("./{rest}"),
+        None => place.to_string(),
+    }
+}
