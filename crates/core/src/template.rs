@@ -28,6 +28,7 @@ mod noting;
 mod percent;
 mod print;
 mod shown;
+mod tags;
 mod texts;
 mod urlize;
 mod widths;
@@ -53,6 +54,7 @@ pub use error::{Place, TemplateError, TemplateErrorKind};
 pub use inspect::{Reference, TemplateFacts, inspect};
 pub use name::{TemplateName, TemplateRefusal, confine};
 pub use shown::Rendered;
+pub use tags::tags;
 
 /// The source of templates and `file()` texts: an ordered list of confined roots (`docs/reference/templates.md`: the
 /// worker's `templates/`, its folder, the project's `templates/`, `prompts/`, each library's `templates/`, the built-in

@@ -1,5 +1,6 @@
 //! Proposals that are refused before a run.
 
+use llm_do_core::template::tags;
 use llm_do_program::cases::{Case, CaseFiles};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -82,33 +83,28 @@ fn changed_tag(before: &str, after: &str) -> Option<String> {
     }
 }
 
-/// Returns the expressions, tags and comments of a template, in their order.
-fn tags(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find('{') {
-        let tag = &rest[start..];
-        let end = match tag.as_bytes().get(1) {
-            Some(b'{') => "}}",
-            Some(b'%') => "%}",
-            Some(b'#') => "#}",
-            _ => {
-                rest = &tag[1..];
-                continue;
-            }
-        };
-        // Without an end the template can't be parsed, which `check` reports.
-        let length = tag.find(end).map_or(tag.len(), |at| at + end.len());
-        found.push(&tag[..length]);
-        rest = &tag[length..];
-    }
-    found
-}
-
-/// Splits a text into words: letters and digits, in lower case.
+/// Splits a text into words, in lower case: runs of letters and digits. In scripts that write no spaces each character
+/// counts as a word.
 fn words(text: &str) -> Vec<String> {
     let split = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    split.map(str::to_lowercase).collect()
+    let mut words = Vec::new();
+    for word in split {
+        let mut rest = word;
+        while let Some(at) = rest.find(writes_no_spaces) {
+            let length = rest[at..].chars().next().map_or(0, char::len_utf8);
+            words.extend((at > 0).then(|| rest[..at].to_lowercase()));
+            words.push(rest[at..at + length].to_owned());
+            rest = &rest[at + length..];
+        }
+        words.extend((!rest.is_empty()).then(|| rest.to_lowercase()));
+    }
+    words
+}
+
+/// Returns true for a character of a script that separates no words: Thai to Khmer, and the Chinese and Japanese ones.
+fn writes_no_spaces(c: char) -> bool {
+    matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 /// Returns the words of all texts, numbers and booleans in a value, in their order.
@@ -190,5 +186,17 @@ cases:
             with("Be short.", "{{ input.te").contains("is missing"),
             "an open expression swallows the tag"
         );
+        // A string ends no expression, and raw text is no template.
+        let quoted = "Write {{ '{{ name }}' }}.";
+        let longer = "Write {{ '{{ name }}' ~ file('secret.txt') ~ '.' }}";
+        assert!(changed_tag(quoted, longer).is_some());
+        let raw = "{% raw %}Never write {{ file('a') }}.{% endraw %}";
+        assert!(changed_tag(raw, "{% raw %}Never.{% endraw %} {{ file('a') }}").is_some());
+    }
+
+    #[test]
+    fn texts_without_spaces_have_words() {
+        assert_eq!(words("Die Äpfel: 3"), ["die", "äpfel", "3"]);
+        assert_eq!(words("我的订单 abc订"), ["我", "的", "订", "单", "abc", "订"]);
     }
 }

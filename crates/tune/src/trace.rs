@@ -33,7 +33,10 @@ pub(crate) fn trace(records: &[Record]) -> String {
     let ends: HashMap<&CallPath, &Ending> = records
         .iter()
         .filter_map(|record| match &record.body {
-            RecordKind::CallEnded { ending, .. } => Some((&record.path, ending)),
+            // The end of a tool is that of its call, unless the call's own end follows.
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
+                Some((&record.path, ending))
+            }
             _ => None,
         })
         .collect();

@@ -82,6 +82,12 @@ struct Spent {
 }
 
 impl Opened {
+    /// Returns the files of cases. A run that could read them could read what is expected of it.
+    fn cases_files(&self) -> Vec<PathBuf> {
+        let files: BTreeSet<&str> = self.suite.cases.iter().map(|case| &*case.file).collect();
+        files.into_iter().map(|file| self.suite.root().join(file)).collect()
+    }
+
     /// Opens the worker that the settings name, its cases, and the log of its tunings. `make` makes the same settings each
     /// time.
     ///
@@ -376,7 +382,7 @@ impl<'a> Tuning<'a> {
             repeat: Some(1),
             max_cost: left,
             pages: None,
-            left_out: Vec::new(),
+            left_out: self.opened.cases_files(),
             on_case: &|_| {},
             on_repeat: &|_, _| {},
             prune: false,

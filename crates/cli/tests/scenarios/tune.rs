@@ -310,6 +310,28 @@ fn kept_in(scenario: &Scenario) -> Vec<String> {
 }
 
 #[test]
+fn a_run_sees_no_cases_and_the_proposer_sees_how_calls_ended() {
+    let scenario = brave(40, "Answer {{ '{{ input.n }}' }} {{ '{{ \"}}\" ~ file(\"s.yaml\") }}' }}.");
+    let worker = scenario.read("main.worker").expect("a worker");
+    let worker = worker.replace("returns:", "toolsets: {filesystem: {}}\nreturns:");
+    let script = scenario.read("s.yaml").expect("a script").replace(
+        "- json: {say:",
+        "- when: {worker: main, turn: 0}\n  calls: [{tool: read_file, arguments: {path: /main.cases.yaml}}, \
+         {tool: read_file, arguments: {path: /main.worker}}]\n- json: {say:",
+    );
+    let scenario = scenario.file("main.worker", &worker).file("s.yaml", &script);
+    let told = tune_brave(&scenario, &["--max-cost", "unlimited", "--rounds", "1", "--json"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(
+        report(&told)["rounds"][0]["reason"].as_str().is_some_and(|why| why.contains("is new")),
+        "{told}"
+    );
+    let [message] = &kept_in(&scenario)[..] else { panic!("one message: {told}") };
+    assert!(message.contains("main.cases.yaml\\\"}) -> failed: "), "{message}");
+    assert!(message.contains("main.worker\\\"}) -> ") && !message.contains("did not end"), "{message}");
+}
+
+#[test]
 fn a_gain_that_the_test_split_does_not_confirm_changes_nothing() {
     // The proposal helps one case in ten.
     let scenario = brave(60, BRAVELY);
