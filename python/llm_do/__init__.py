@@ -618,7 +618,9 @@ class AsyncToolContext(CallContext):
         """
         return await self._make_all(calls, return_exceptions)
 
-    async def map(self, items: Iterable[Any], name: str, limit: int, return_exceptions: bool = False) -> List[Any]:
+    async def map(
+        self, items: Iterable[Any], name: str, limit: int, return_exceptions: bool = False
+    ) -> List[Any]:
         """Calls a worker or a tool for each of the items, its inputs, at once: `await ctx.map(pages, "reader", limit=50)`.
 
         Returns a list of results in the order of the items. `limit` is the greatest number of items: with more, no

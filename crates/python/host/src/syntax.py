@@ -44,7 +44,9 @@ def syntax_of(text: str) -> Frame:
         number = len(nodes)
         children: Dict[str, List[int]] = {}
         constants: Dict[str, Json] = {}
-        nodes.append([type(node).__name__, line, column(line, getattr(node, "col_offset", 0)), children, constants])
+        nodes.append(
+            [type(node).__name__, line, column(line, getattr(node, "col_offset", 0)), children, constants]
+        )
         for field, value in ast.iter_fields(node):
             if isinstance(value, ast.expr_context):
                 continue
@@ -64,7 +66,9 @@ def syntax_of(text: str) -> Frame:
         place = {"line": error.lineno or 1, "column": error.offset or 1}
         return {"problem": {"message": f"syntax error: {error.msg}", **place}}
     except (TooDeep, ValueError, RecursionError, MemoryError) as error:
-        return {"problem": {"message": message_of(error) or "it is nested too deeply", "line": 1, "column": 1}}
+        return {
+            "problem": {"message": message_of(error) or "it is nested too deeply", "line": 1, "column": 1}
+        }
     return {"nodes": nodes}
 
 

@@ -127,7 +127,9 @@ async def g(ctx: AsyncToolContext, limit):
             error = self.error(self.host.call(module, name, limit=2), "exception")
             self.assertEqual(error["type"], "ValueError")
             self.assertIn("more than 2 items for 'a'", error["message"])
-            self.assertEqual(self.error(self.host.call(module, name, limit=True), "exception")["type"], "TypeError")
+            self.assertEqual(
+                self.error(self.host.call(module, name, limit=True), "exception")["type"], "TypeError"
+            )
 
     def test_module_without_a_file(self) -> None:
         text = "def main(input, ctx):\n    return ctx.call('a', n=input)\n\ndef bad(ctx):\n    raise KeyError('x')\n"

@@ -504,7 +504,7 @@ impl<'a> Check<'a> {
             }
             // A value that is known only when the program runs. `None` is no input.
             Some(other) => {
-                is_whole = other.kind() == "Constant" && other.constant("value") == Some(&Value::Null)
+                is_whole = other.kind() == "Constant" && other.constant("value") == Some(&Value::Null);
             }
             None => {}
         }
