@@ -23,7 +23,6 @@ use llm_do_core::{
     toolset::{ConfigurationProblem, ToolsetContext, ToolsetKind},
     worker::{Language, WorkerDefinition},
 };
-pub(crate) use run::ROOT;
 use run::RunProgram;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

@@ -3,7 +3,6 @@
 use crate::{
     interpreter::{Interpreter, Packages},
     node::PACKAGES,
-    programs::ROOT,
     scripts,
     wire::MountGiven,
 };
@@ -21,6 +20,9 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// The root of the code of a program that a model wrote. Nothing lies there: its text is sent to the process.
+pub(crate) const PROGRAM_ROOT: &str = "/program";
 
 /// The largest amount of code and data that is hashed for a cached description, in bytes.
 const MOST_FINGERPRINTED: u64 = 64 * 1024 * 1024;
@@ -68,7 +70,7 @@ impl Reach {
     pub(crate) fn of_program(language: Language, run: &Arc<str>) -> Self {
         let package = CodePackage {
             source: FunctionSource::Toolset("programs".into()),
-            root: Place::new(ROOT),
+            root: Place::new(PROGRAM_ROOT),
             data: Vec::new(),
         };
         let none: [&ToolLevel; 0] = [];

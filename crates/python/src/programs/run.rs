@@ -14,7 +14,7 @@ use crate::{
     pool::Room,
     python::Python,
     tool::{HostedTool, Takes},
-    view::Reach,
+    view::{PROGRAM_ROOT, Reach},
     wire::{FromHost, Module, ToHost},
 };
 use llm_do_core::{
@@ -29,9 +29,6 @@ use llm_do_core::{
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
-
-/// The root of a program's code. Nothing lies there: its text is sent to the process.
-pub(crate) const ROOT: &str = "/program";
 
 /// The file that errors of a program name.
 const FILE: &str = "/program/program.py";
@@ -214,7 +211,7 @@ impl Composite for RunProgram {
                     module: None,
                     attribute: None,
                     text: Some(code.to_owned()),
-                    root: ROOT.to_owned(),
+                    root: PROGRAM_ROOT.to_owned(),
                     names: Vec::new(),
                 },
                 tool: ExposedTool {
