@@ -121,14 +121,14 @@ pub(crate) fn group() -> Group {
                 "a program changes the interpreter for the next program",
                 "a program has a process of its own, which ends with it",
                 |world| {
-                    let plant = reaching("sys.modules['builtins'].len = lambda x: 666\nreturn len('x')");
-                    let look = "def main(input, ctx):\n    return len('xy')\n";
+                    let plant = reaching("sys.modules['builtins'].oct = lambda x: 666\nreturn oct(8)");
+                    let look = "def main(input, ctx):\n    return len(oct(8))\n";
                     let report = run(world, "{}", vec![program(&plant), program(look)], APPROVED);
                     must(
                         report.ending("0/0.0")?? == "666",
                         "the control: it is not changed in its own process",
                     )?;
-                    must(report.ending("0/1.0")?? == "2", "ESCAPE: the next program is changed")?;
+                    must(report.ending("0/1.0")?? == "4", "ESCAPE: the next program is changed")?;
                     Ok(Outcome::NotThere)
                 },
             ),
