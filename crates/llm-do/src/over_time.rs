@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -147,7 +147,7 @@ impl BudgetsOverTime {
         &self,
         program: &Path,
         client: Option<&Client>,
-    ) -> Result<Option<Arc<dyn Spending>>, Problem> {
+    ) -> Result<Option<Arc<RunSpending>>, Problem> {
         let mut counted: Vec<Counted> =
             self.settings.budgets.iter().filter_map(|budget| counting(budget, program)).collect();
         if let Some(client) = client {
@@ -159,7 +159,12 @@ impl BudgetsOverTime {
             return Ok(None);
         }
         let (book, calendar) = self.opened();
-        Ok(Some(Arc::new(RunSpending { book: Arc::clone(book), calendar: calendar.clone(), counted })))
+        Ok(Some(Arc::new(RunSpending {
+            book: Arc::clone(book),
+            calendar: calendar.clone(),
+            counted: counted.into(),
+            refused: Mutex::default(),
+        })))
     }
 
     /// Returns the places that decide about the budgets and their use, which no run may change. It is the whole home:
@@ -284,10 +289,12 @@ fn tokens(home: &Path) -> Result<Vec<(String, TokenBudgets)>, Problem> {
 }
 
 /// The budgets that count one run.
-struct RunSpending {
+pub(crate) struct RunSpending {
     book: Arc<Book>,
     calendar: Calendar,
-    counted: Vec<Counted>,
+    counted: Arc<[Counted]>,
+    /// The message of the last refused request.
+    refused: Mutex<Option<Arc<str>>>,
 }
 
 impl Spending for RunSpending {
@@ -305,10 +312,14 @@ impl Spending for RunSpending {
                         return Ok(Box::new(Hold { book, id, output, is_settled: false }) as Box<dyn Held>);
                     }
                     Decision::Wait => tokio::time::sleep(PAUSE).await,
-                    Decision::Refused(what) => return Err(what),
+                    Decision::Refused(what) => return Err(self.refuse(what)),
                 }
             }
         })
+    }
+
+    fn refusal(&self) -> Option<Arc<str>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn take_over<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, String>> {
@@ -322,8 +333,25 @@ impl Spending for RunSpending {
 }
 
 impl RunSpending {
+    /// Returns the same budgets for another run, which has no refusals yet.
+    pub(crate) fn for_run(&self) -> Arc<dyn Spending> {
+        Arc::new(Self {
+            book: Arc::clone(&self.book),
+            calendar: self.calendar.clone(),
+            counted: Arc::clone(&self.counted),
+            refused: Mutex::default(),
+        })
+    }
+
+    /// Keeps the message of a refusal.
+    fn refuse(&self, what: String) -> String {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.as_str().into());
+        what
+    }
+
     fn unusable(&self, error: &io::Error) -> String {
-        format!("the request is not sent: cannot use {}: {error}", self.book.path().display())
+        let path = self.book.path();
+        self.refuse(format!("the request is not sent: cannot use {}: {error}", path.display()))
     }
 }
 

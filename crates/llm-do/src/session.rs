@@ -10,7 +10,7 @@ use crate::{
     located::Located,
     missing,
     model_choice::{self, DetectedModel},
-    over_time::outside::CountedModel,
+    over_time::{RunSpending, outside::CountedModel},
     problem::{NoKey, Problem},
     reach::Reach,
     resume::{Decisions, PastRun, ResumeError},
@@ -29,7 +29,6 @@ use llm_do_core::{
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::{Origin, Origins, UntrustedPlaces},
     source::FunctionSource,
-    spending::Spending,
     toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
     worker::{BoundPath, Definitions, INPUT, ModelChoice, WorkerDefinition},
@@ -72,7 +71,7 @@ pub(crate) struct Opened {
     /// The models of workers that can't be asked, each with the reason. Others are asked in their place.
     left_out: BTreeMap<ModelName, String>,
     gate: Arc<Gate>,
-    spending: Option<Arc<dyn Spending>>,
+    spending: Option<Arc<RunSpending>>,
     denies_unattended: bool,
     started: Started,
     /// Runtimes of the tools' code, determined when a run first records them.
@@ -349,9 +348,9 @@ impl Session {
     pub fn model(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
         let inner = self.opened.models.open(name)?;
         let terms = self.opened.models.terms(name);
-        match self.opened.spending.clone() {
+        match &self.opened.spending {
             Some(spending) if terms.price.is_some() || !name.is_free() => {
-                Ok(Arc::new(CountedModel { inner, spending, terms }))
+                Ok(Arc::new(CountedModel { inner, spending: spending.for_run(), terms }))
             }
             _ => Ok(inner),
         }
@@ -576,7 +575,7 @@ impl Session {
             redact: Arc::clone(&machinery.redactor) as _,
             for_client: self.opened.options.client.is_some(),
             stand_ins: None,
-            spending: self.opened.spending.clone(),
+            spending: self.opened.spending.as_deref().map(RunSpending::for_run),
         }
     }
 

@@ -3,10 +3,7 @@
 use super::*;
 use jiff::Timestamp;
 use llm_do_core::price::Price;
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock that tests set.
 #[derive(Clone)]
@@ -40,7 +37,8 @@ fn process(folder: &Path, clock: &Clock, counted: &Counted) -> RunSpending {
     RunSpending {
         book: Arc::new(Book::in_folder(folder.join(FOLDER))),
         calendar: clock.calendar(),
-        counted: vec![counted.clone()],
+        counted: [counted.clone()].into(),
+        refused: Mutex::default(),
     }
 }
 
@@ -52,7 +50,7 @@ fn tokens(input: u64, output: u64) -> WantedRequest<'static> {
 fn taken(spending: &RunSpending) -> (String, Taken) {
     let reader = Book::in_folder(spending.book.path().parent().unwrap().to_owned());
     let (_, period, taken) =
-        reader.overview(&spending.calendar, spending.counted.clone(), &[]).unwrap().remove(0);
+        reader.overview(&spending.calendar, spending.counted.to_vec(), &[]).unwrap().remove(0);
     (period, taken)
 }
 
@@ -162,7 +160,7 @@ async fn a_clock_that_is_set_back_opens_no_budget() {
     let day = tokens_a_day(1_000);
     let month = budget(Period::Month, Amounts { max_tokens: Some(1_500), ..Amounts::default() });
     let mut one = process(folder.path(), &clock, &day);
-    one.counted.push(month);
+    one.counted = [day, month].into();
     let spend = async |most: u64| {
         let held = one.reserve(tokens(0, most)).await?;
         let output = held.output_tokens();
@@ -231,7 +229,10 @@ async fn a_request_is_not_sent_again_with_a_part_of_its_reservation() {
     let folder = tempfile::tempdir().unwrap();
     let one = process(folder.path(), &Clock::at("2026-11-27T12:00:00Z"), &tokens_a_day(1_000));
     let again = |output| WantedRequest { least: output, ..tokens(100, output) };
-    assert!(one.reserve(again(901)).await.is_err());
+    assert!(one.refusal().is_none());
+    let refused = one.reserve(again(901)).await.err().unwrap();
+    assert_eq!(one.refusal().as_deref(), Some(&*refused));
+    assert!(one.for_run().refusal().is_none(), "another run was refused nothing");
     assert_eq!(one.reserve(again(900)).await.unwrap().output_tokens(), 900);
 }
 
