@@ -126,7 +126,9 @@ impl BudgetsOverTime {
                 let name = path.display().to_string();
                 TimeBudgets::parse(&name, &text, user, is_zone).map_err(Problem::Program)?
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => TimeBudgets::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent(&path) => {
+                TimeBudgets::default()
+            }
             Err(error) => return Err(Problem::UserConfig { path, reason: error.to_string() }),
         };
         Ok(Self { home: home.to_owned(), settings, opened: OnceLock::new() })
@@ -274,12 +276,17 @@ fn of_token(name: String, TokenBudgets { day, month }: TokenBudgets) -> impl Ite
     })
 }
 
+/// Returns true if there is no file, and no link to one that is gone either.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Reads the budgets of the tokens in `serve.yaml`.
 fn tokens(home: &Path) -> Result<Vec<(String, TokenBudgets)>, Problem> {
     let path = home.join(TOKENS);
     let wrong = |reason: String| Problem::UserConfig { path: path.clone(), reason };
     let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent(&path) => return Ok(Vec::new()),
         read => read.map_err(|error| wrong(error.to_string()))?,
     };
     let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };

@@ -279,6 +279,16 @@ fn nothing_is_read_or_made_without_budgets() {
 }
 
 #[test]
+fn a_link_to_a_file_that_is_gone_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/nonexistent/budgets.yaml", home.path().join(FILE)).unwrap();
+    assert!(BudgetsOverTime::read(home.path(), None).is_err());
+    fs::remove_file(home.path().join(FILE)).unwrap();
+    std::os::unix::fs::symlink("/nonexistent/serve.yaml", home.path().join(TOKENS)).unwrap();
+    assert!(BudgetsOverTime::read(home.path(), None).unwrap().states().is_err());
+}
+
+#[test]
 fn budgets_of_tokens_are_those_of_serve_yaml() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join(TOKENS);
