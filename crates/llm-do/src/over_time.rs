@@ -43,6 +43,15 @@ pub struct BudgetsOverTime {
     opened: OnceLock<(Arc<Book>, Calendar)>,
 }
 
+/// A program, as budgets count it. A file of the program can't change which budgets do.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedProgram {
+    /// The folder of the program, however it is started.
+    pub(crate) folder: PathBuf,
+    /// The file of the entry.
+    pub(crate) entry: PathBuf,
+}
+
 /// The budgets of a token of `llm-do serve`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -147,7 +156,7 @@ impl BudgetsOverTime {
     /// The budgets of the client's token can't be read.
     pub(crate) fn of_run(
         &self,
-        program: &Path,
+        program: &CountedProgram,
         client: Option<&Client>,
     ) -> Result<Option<Arc<RunSpending>>, Problem> {
         let mut counted: Vec<Counted> =
@@ -169,13 +178,17 @@ impl BudgetsOverTime {
         })))
     }
 
-    /// Returns the places that decide about the budgets and their use, which no run may change. It is the whole home:
-    /// a process could move a folder that only holds protected files, and without a file there is no budget.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        match self.settings.budgets.is_empty() && self.opened.get().is_none() {
-            true => Vec::new(),
-            false => vec![self.home.clone()],
-        }
+    /// Returns warnings about budgets that count no program.
+    pub fn warnings(&self) -> Vec<String> {
+        let of = |budget: &TimeBudget| match &budget.programs {
+            Programs::Below(path) if !path.exists() => Some(format!(
+                "the budget `{}` counts nothing: {} does not exist",
+                budget.name,
+                path.display()
+            )),
+            _ => None,
+        };
+        self.settings.budgets.iter().filter_map(of).collect()
     }
 
     /// Returns the state of every budget: those of `budgets.yaml` in their order, then those of tokens.
@@ -236,14 +249,17 @@ impl BudgetsOverTime {
 }
 
 /// The budget for a program, if it counts that program.
-fn counting(budget: &TimeBudget, program: &Path) -> Option<Counted> {
+fn counting(budget: &TimeBudget, CountedProgram { folder, entry }: &CountedProgram) -> Option<Counted> {
     match &budget.programs {
         Programs::All => Some(counted(budget, None)),
         Programs::Below(path) => {
-            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-            program.starts_with(real).then(|| counted(budget, None))
+            let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let path = real(path);
+            let is_below =
+                [folder.as_path(), entry, &real(entry)].iter().any(|place| place.starts_with(&path));
+            is_below.then(|| counted(budget, None))
         }
-        Programs::Each => Some(counted(budget, Some(program.display().to_string()))),
+        Programs::Each => Some(counted(budget, Some(folder.display().to_string()))),
     }
 }
 

@@ -46,6 +46,10 @@ fn tokens(input: u64, output: u64) -> WantedRequest<'static> {
     WantedRequest { name: "run 0 model.0.0", input, output, least: 1, price: None }
 }
 
+fn program() -> CountedProgram {
+    CountedProgram { folder: "/p".into(), entry: "/p/main.worker".into() }
+}
+
 /// The amounts of the budget, as `llm-do budgets` sees them.
 fn taken(spending: &RunSpending) -> (String, Taken) {
     let reader = Book::in_folder(spending.book.path().parent().unwrap().to_owned());
@@ -231,6 +235,7 @@ async fn a_request_is_not_sent_again_with_a_part_of_its_reservation() {
     let again = |output| WantedRequest { least: output, ..tokens(100, output) };
     assert!(one.refusal().is_none());
     let refused = one.reserve(again(901)).await.err().unwrap();
+    assert!(refused.contains("even unused, it is too small") && !refused.contains("again at"), "{refused}");
     assert_eq!(one.refusal().as_deref(), Some(&*refused));
     assert!(one.for_run().refusal().is_none(), "another run was refused nothing");
     assert_eq!(one.reserve(again(900)).await.unwrap().output_tokens(), 900);
@@ -256,16 +261,21 @@ fn programs_are_told_apart_by_their_place() {
     fs::create_dir_all(&notes).unwrap();
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&notes, &link).unwrap();
-    let of = |programs: Programs, program: &Path| {
-        let amounts = Amounts { max_tokens: Some(1), ..Amounts::default() };
-        counting(&TimeBudget { name: "a".into(), period: Period::Day, programs, amounts }, program)
+    let amounts = Amounts { max_tokens: Some(1), ..Amounts::default() };
+    let of = |programs: Programs, folder: &Path, entry: &Path| {
+        let program = CountedProgram { folder: folder.to_owned(), entry: entry.to_owned() };
+        counting(&TimeBudget { name: "a".into(), period: Period::Day, programs, amounts }, &program)
     };
     let real = notes.canonicalize().unwrap();
-    assert!(of(Programs::Below(notes.clone()), &real).is_some());
-    assert!(of(Programs::Below(link), &real).is_some(), "a link names its folder");
-    assert!(of(Programs::Below(folder.path().to_owned()), &real.join("a.worker")).is_some());
-    assert!(of(Programs::Below(notes), &other).is_none());
-    let each = of(Programs::Each, &real).unwrap();
+    let main = real.join("main.worker");
+    assert!(of(Programs::Below(notes.clone()), &real, &main).is_some());
+    assert!(of(Programs::Below(link), &real, &main).is_some(), "a link names its folder");
+    assert!(of(Programs::Below(folder.path().to_owned()), &real, &main).is_some());
+    assert!(of(Programs::Below(notes.clone()), &other, &other.join("main.worker")).is_none());
+    assert!(of(Programs::Below(real.join("main.worker")), &real, &main).is_some(), "the file of the entry");
+    assert!(of(Programs::Below(real.join("b.worker")), &real, &main).is_none());
+    // As a folder's entry or alone, a program has one budget.
+    let each = of(Programs::Each, &real, &main).unwrap();
     assert_eq!(each.key.program.as_deref(), real.to_str());
 }
 
@@ -273,8 +283,8 @@ fn programs_are_told_apart_by_their_place() {
 fn nothing_is_read_or_made_without_budgets() {
     let home = tempfile::tempdir().unwrap();
     let budgets = BudgetsOverTime::read(home.path(), None).unwrap();
-    assert!(budgets.of_run(Path::new("/p"), None).unwrap().is_none());
-    assert!(budgets.states().unwrap().is_empty() && budgets.files().is_empty());
+    assert!(budgets.of_run(&program(), None).unwrap().is_none());
+    assert!(budgets.states().unwrap().is_empty());
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
@@ -295,11 +305,11 @@ fn budgets_of_tokens_are_those_of_serve_yaml() {
     fs::write(&file, "tokens:\n  - {name: ci, sha256: x, scopes: [start], budgets: {day: {max_cost_usd: 2}, month: {max_tokens: 9}}}\n  - {name: ann}\nquotas: {}\n").unwrap();
     let budgets = BudgetsOverTime::read(home.path(), None).unwrap();
     let client = |name: &str| Client { name: name.into(), program: "p".into(), key: None };
-    let of = |name: &str| budgets.of_run(Path::new("/p"), Some(&client(name))).unwrap().is_some();
+    let of = |name: &str| budgets.of_run(&program(), Some(&client(name))).unwrap().is_some();
     assert!(of("ci") && !of("ann") && !of("other"));
     let states = budgets.states().unwrap();
     let shown: Vec<_> = states.iter().map(|state| (state.token.as_deref(), state.period)).collect();
     assert_eq!(shown, [(Some("ci"), Period::Day), (Some("ci"), Period::Month)]);
     fs::write(&file, "tokens:\n  - {name: ci, budgets: {week: {}}}\n").unwrap();
-    assert!(budgets.of_run(Path::new("/p"), Some(&client("ci"))).is_err(), "a broken file is not ignored");
+    assert!(budgets.of_run(&program(), Some(&client("ci"))).is_err(), "a broken file is not ignored");
 }
