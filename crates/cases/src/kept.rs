@@ -174,11 +174,12 @@ impl KeptTest {
 
 impl KeptEnd {
     /// The end of a suite that has run, with its baseline if it has one.
-    pub fn of(cut: Option<Cut>, cost_usd: Option<Usd>, baseline: Option<(&Path, &Comparison)>) -> Self {
+    pub fn of(cut: Option<&Cut>, cost_usd: Option<Usd>, baseline: Option<(&Path, &Comparison)>) -> Self {
         Self {
             cut: cut.map(|cut| match cut {
                 Cut::Cost => "--max-cost was reached".into(),
                 Cut::Interrupt => "it was interrupted".into(),
+                Cut::Budget(what) => what.to_string(),
             }),
             cost_usd,
             baseline: baseline.map(|(path, _)| path.display().to_string()),

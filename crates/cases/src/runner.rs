@@ -123,12 +123,14 @@ pub struct Ended {
 }
 
 /// A reason for ending a suite before all its cases have run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// [`Options::max_cost`].
     Cost,
     /// [`Options::canceller`].
     Interrupt,
+    /// A budget over time, whose message this is.
+    Budget(Arc<str>),
 }
 
 /// The error that stopped a suite before its end.
@@ -140,6 +142,9 @@ pub enum Stopped {
     /// [`Options::max_cost`] has ended a run.
     #[error("the models have cost as much as they may")]
     Cost,
+    /// A budget over time has refused a request, so the run says nothing about its case.
+    #[error("{0}")]
+    Budget(Arc<str>),
     /// No case has a recording, and the suite would ask this hosted model without a request for live answers and
     /// without a cost limit.
     #[error("no case has a recording, so the cases would ask {0}, a hosted model, without a limit")]
@@ -282,13 +287,18 @@ impl Suite {
                     continue;
                 }
                 let run = match self.once(&Repeat { case, model, number, recorded, left }, options).await {
-                    Err(stopped @ (Stopped::Interrupted | Stopped::Cost)) => {
-                        let by_cost = matches!(stopped, Stopped::Cost);
-                        cut = Some(if by_cost { Cut::Cost } else { Cut::Interrupt });
+                    Err(Stopped::Interrupted) => Err(Cut::Interrupt),
+                    Err(Stopped::Cost) => Err(Cut::Cost),
+                    Err(Stopped::Budget(what)) => Err(Cut::Budget(what)),
+                    run => Ok(run?),
+                };
+                let run = match run {
+                    Ok(run) => run,
+                    Err(why) => {
+                        cut = Some(why);
                         of_case.not_run += 1;
                         continue;
                     }
-                    run => run?,
                 };
                 if !recorded {
                     spent = spent.plus(run.usage);
@@ -754,6 +764,9 @@ impl Attempt<'_> {
         let records = journal.records.clone();
         if let Some(keep) = &self.options.keep {
             (keep.on_run)(&KeptRun { run: &report.run, is_call, records: &records });
+        }
+        if let Some(what) = report.over_budget {
+            return Err(Stopped::Budget(what));
         }
         if let Some(Pages { folder, template }) = &self.options.pages {
             let SuiteCase { file, case, .. } = self.repeat.case;

@@ -175,7 +175,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Prices(PricesCommand::List { start }) => {
             commands::prices::list(start.as_deref(), output).map(|()| Exit::Done)
         }
-        Command::Budgets => commands::budgets::run(output).map(|()| Exit::Done),
+        Command::Budgets => Ok(commands::budgets::run(output)),
         Command::Skill(SkillCommand::Install(install)) => commands::skill::install(install, output),
         Command::Docs { page } => commands::docs::run(page.as_deref(), output),
         Command::Doctor { target } => commands::doctor::run(target.as_deref(), output).map(|()| Exit::Done),

@@ -77,7 +77,8 @@ impl fmt::Display for Usd {
             0 => f.write_str("0 USD"),
             _ if dollars >= 0.1 => write!(f, "{dollars:.2} USD"),
             _ if dollars >= 0.000_1 => write!(f, "{dollars:.4} USD"),
-            _ => write!(f, "{dollars:.6} USD"),
+            _ if dollars >= 0.000_001 => write!(f, "{dollars:.6} USD"),
+            _ => write!(f, "{} USD", format!("{dollars:.12}").trim_end_matches('0')),
         }
     }
 }
@@ -306,8 +307,8 @@ mod tests {
     fn amounts_read_as_people_write_them() {
         let shown = |amount| usd(amount).to_string();
         assert_eq!(
-            [shown(0.0), shown(0.5), shown(0.012_34), shown(0.000_012)],
-            ["0 USD", "0.50 USD", "0.0123 USD", "0.000012 USD"]
+            [0.0, 0.5, 0.012_34, 0.000_012, 0.000_000_002, 0.000_000_000_001].map(shown),
+            ["0 USD", "0.50 USD", "0.0123 USD", "0.000012 USD", "0.000000002 USD", "0.000000000001 USD"]
         );
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     price::{Price, Usd},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
+use std::sync::Arc;
 
 /// The amounts wanted for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub trait Spending: MaybeSend + MaybeSync {
     /// Reserves the worst case of a request in every budget, or the part of it that is left. Waits while other requests
     /// hold the missing part. `Err` names the budget, the used amount, and the time at which the budget opens again.
     fn reserve<'a>(&'a self, wanted: WantedRequest<'a>) -> BoxFuture<'a, Result<Box<dyn Held>, String>>;
+    /// The message of the last refused request, if one was refused.
+    fn refusal(&self) -> Option<Arc<str>>;
     /// Takes over the reservation that a process which ended has made for the request of that name, if there is one.
     fn take_over<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, String>>;
 }

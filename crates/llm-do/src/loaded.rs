@@ -5,7 +5,7 @@ use crate::{
     kinds,
     located::Located,
     missing, model_choice,
-    over_time::BudgetsOverTime,
+    over_time::{BudgetsOverTime, CountedProgram},
     problem::{NoKey, Problem},
     protected::Protected,
     python::{PythonFor, code_reader, prepare},
@@ -22,7 +22,9 @@ use llm_do_mcp::Mcp;
 use llm_do_migrate::Migration;
 use llm_do_models::Providers;
 use llm_do_program::{
-    Diagnostic, LoadOptions, Program, Source, Start, UserConfig, manifest::Provider, target::Request,
+    Diagnostic, LoadOptions, Program, Source, Start, UserConfig,
+    manifest::Provider,
+    target::{Request, folder_of_file},
 };
 use llm_do_python::Python;
 use llm_do_records::{NoFiles, Redactor, is_secret_name};
@@ -59,6 +61,8 @@ pub struct Loaded {
     pub(crate) used: Arc<[UsedDefinition]>,
     /// The program as grants know it: its root, or the lone file.
     pub(crate) identity: Arc<Path>,
+    /// The folder of the program, as budgets over time count it, and the lone file.
+    counted: (Arc<Path>, Option<Arc<Path>>),
     pub(crate) request: Arc<Request>,
     pub(crate) message: Option<String>,
     pub(crate) warnings: Arc<[Diagnostic]>,
@@ -143,6 +147,12 @@ impl Located {
         load_options.limits = user.limits;
         let identity = PathBuf::from(target.source.identity().as_str());
         let source = target.source;
+        let counted: &Path = options.budgets_of.as_deref().unwrap_or(&identity);
+        let is_file = options.budgets_of.as_ref().map_or(source.work.is_some(), |path| path.is_file());
+        let counted: (Arc<Path>, Option<Arc<Path>>) = match is_file {
+            true => (folder_of_file(counted, &around).into(), Some(counted.into())),
+            false => (counted.into(), None),
+        };
         let loaded = Program::load(source.clone(), load_options.clone()).map_err(Problem::Program)?;
         let program = loaded.program;
         let mut warnings = target.warnings;
@@ -196,6 +206,7 @@ impl Located {
             machinery: Arc::new(machinery),
             program,
             identity: identity.into(),
+            counted,
             request: Arc::new(settings.request),
             message: target.message,
             warnings: warnings.into(),
@@ -241,12 +252,25 @@ impl Loaded {
             workers,
             program: loaded.program,
             identity: Arc::clone(&self.identity),
+            counted: self.counted.clone(),
             request: Arc::new(request),
             message: None,
             warnings: loaded.warnings.into(),
             source,
             load_options: self.load_options.clone(),
         })
+    }
+}
+
+impl Loaded {
+    /// Returns the program as budgets over time count it.
+    pub(crate) fn counted(&self) -> CountedProgram {
+        let (folder, lone) = &self.counted;
+        let entry = match lone {
+            Some(file) => file.to_path_buf(),
+            None => folder.join(&*self.program.entry().instructions.file),
+        };
+        CountedProgram { folder: folder.to_path_buf(), entry }
     }
 }
 

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -41,6 +41,15 @@ pub struct BudgetsOverTime {
     home: PathBuf,
     settings: TimeBudgets,
     opened: OnceLock<(Arc<Book>, Calendar)>,
+}
+
+/// A program, as budgets count it. A file of the program can't change which budgets do.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedProgram {
+    /// The folder of the program, however it is started.
+    pub(crate) folder: PathBuf,
+    /// The file of the entry.
+    pub(crate) entry: PathBuf,
 }
 
 /// The budgets of a token of `llm-do serve`.
@@ -126,7 +135,9 @@ impl BudgetsOverTime {
                 let name = path.display().to_string();
                 TimeBudgets::parse(&name, &text, user, is_zone).map_err(Problem::Program)?
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => TimeBudgets::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent(&path) => {
+                TimeBudgets::default()
+            }
             Err(error) => return Err(Problem::UserConfig { path, reason: error.to_string() }),
         };
         Ok(Self { home: home.to_owned(), settings, opened: OnceLock::new() })
@@ -145,9 +156,9 @@ impl BudgetsOverTime {
     /// The budgets of the client's token can't be read.
     pub(crate) fn of_run(
         &self,
-        program: &Path,
+        program: &CountedProgram,
         client: Option<&Client>,
-    ) -> Result<Option<Arc<dyn Spending>>, Problem> {
+    ) -> Result<Option<Arc<RunSpending>>, Problem> {
         let mut counted: Vec<Counted> =
             self.settings.budgets.iter().filter_map(|budget| counting(budget, program)).collect();
         if let Some(client) = client {
@@ -159,16 +170,25 @@ impl BudgetsOverTime {
             return Ok(None);
         }
         let (book, calendar) = self.opened();
-        Ok(Some(Arc::new(RunSpending { book: Arc::clone(book), calendar: calendar.clone(), counted })))
+        Ok(Some(Arc::new(RunSpending {
+            book: Arc::clone(book),
+            calendar: calendar.clone(),
+            counted: counted.into(),
+            refused: Mutex::default(),
+        })))
     }
 
-    /// Returns the places that decide about the budgets and their use, which no run may change. It is the whole home:
-    /// a process could move a folder that only holds protected files, and without a file there is no budget.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        match self.settings.budgets.is_empty() && self.opened.get().is_none() {
-            true => Vec::new(),
-            false => vec![self.home.clone()],
-        }
+    /// Returns warnings about budgets that count no program.
+    pub fn warnings(&self) -> Vec<String> {
+        let of = |budget: &TimeBudget| match &budget.programs {
+            Programs::Below(path) if !path.exists() => Some(format!(
+                "the budget `{}` counts nothing: {} does not exist",
+                budget.name,
+                path.display()
+            )),
+            _ => None,
+        };
+        self.settings.budgets.iter().filter_map(of).collect()
     }
 
     /// Returns the state of every budget: those of `budgets.yaml` in their order, then those of tokens.
@@ -229,14 +249,17 @@ impl BudgetsOverTime {
 }
 
 /// The budget for a program, if it counts that program.
-fn counting(budget: &TimeBudget, program: &Path) -> Option<Counted> {
+fn counting(budget: &TimeBudget, CountedProgram { folder, entry }: &CountedProgram) -> Option<Counted> {
     match &budget.programs {
         Programs::All => Some(counted(budget, None)),
         Programs::Below(path) => {
-            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-            program.starts_with(real).then(|| counted(budget, None))
+            let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let path = real(path);
+            let is_below =
+                [folder.as_path(), entry, &real(entry)].iter().any(|place| place.starts_with(&path));
+            is_below.then(|| counted(budget, None))
         }
-        Programs::Each => Some(counted(budget, Some(program.display().to_string()))),
+        Programs::Each => Some(counted(budget, Some(folder.display().to_string()))),
     }
 }
 
@@ -269,12 +292,17 @@ fn of_token(name: String, TokenBudgets { day, month }: TokenBudgets) -> impl Ite
     })
 }
 
+/// Returns true if there is no file, and no link to one that is gone either.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Reads the budgets of the tokens in `serve.yaml`.
 fn tokens(home: &Path) -> Result<Vec<(String, TokenBudgets)>, Problem> {
     let path = home.join(TOKENS);
     let wrong = |reason: String| Problem::UserConfig { path: path.clone(), reason };
     let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent(&path) => return Ok(Vec::new()),
         read => read.map_err(|error| wrong(error.to_string()))?,
     };
     let options = serde_saphyr::options! { strict_booleans: true, no_schema: true, with_snippet: false };
@@ -284,10 +312,12 @@ fn tokens(home: &Path) -> Result<Vec<(String, TokenBudgets)>, Problem> {
 }
 
 /// The budgets that count one run.
-struct RunSpending {
+pub(crate) struct RunSpending {
     book: Arc<Book>,
     calendar: Calendar,
-    counted: Vec<Counted>,
+    counted: Arc<[Counted]>,
+    /// The message of the last refused request.
+    refused: Mutex<Option<Arc<str>>>,
 }
 
 impl Spending for RunSpending {
@@ -305,10 +335,14 @@ impl Spending for RunSpending {
                         return Ok(Box::new(Hold { book, id, output, is_settled: false }) as Box<dyn Held>);
                     }
                     Decision::Wait => tokio::time::sleep(PAUSE).await,
-                    Decision::Refused(what) => return Err(what),
+                    Decision::Refused(what) => return Err(self.refuse(what)),
                 }
             }
         })
+    }
+
+    fn refusal(&self) -> Option<Arc<str>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn take_over<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, String>> {
@@ -322,8 +356,25 @@ impl Spending for RunSpending {
 }
 
 impl RunSpending {
+    /// Returns the same budgets for another run, which has no refusals yet.
+    pub(crate) fn for_run(&self) -> Arc<dyn Spending> {
+        Arc::new(Self {
+            book: Arc::clone(&self.book),
+            calendar: self.calendar.clone(),
+            counted: Arc::clone(&self.counted),
+            refused: Mutex::default(),
+        })
+    }
+
+    /// Keeps the message of a refusal.
+    fn refuse(&self, what: String) -> String {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.as_str().into());
+        what
+    }
+
     fn unusable(&self, error: &io::Error) -> String {
-        format!("the request is not sent: cannot use {}: {error}", self.book.path().display())
+        let path = self.book.path();
+        self.refuse(format!("the request is not sent: cannot use {}: {error}", path.display()))
     }
 }
 

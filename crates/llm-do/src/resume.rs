@@ -265,6 +265,7 @@ impl PastRun {
             counts: Counts::of(self.records.iter().map(|record| &record.body)),
             left: None,
             halt: None,
+            over_budget: None,
         })
     }
 

@@ -68,6 +68,9 @@ pub struct Report {
     pub left: Option<Left>,
     /// The journal could not be written to its end, or the run was interrupted.
     pub halt: Option<Halt>,
+    /// The message of the last request that a budget over time refused. The run says little about its program then,
+    /// whether it has ended with that failure or a worker has handled it.
+    pub over_budget: Option<Arc<str>>,
 }
 
 impl Run {
@@ -149,12 +152,14 @@ impl Run {
     /// Runs to the end, and closes the journal however the run ends.
     pub fn finish(self) -> impl Future<Output = Report> {
         let Self { driver, launch, id, dir } = self;
+        let spending = launch.context.spending.clone();
         // Boxed for the sake of futures that await this one: see `Launch::run_within`.
         let running = Box::pin(launch.run_within(|call| async move { driver.gathering(call).await }));
         async move {
             let LaunchReport { status, end, origins, usage, counts, took, left, halt } = running.await;
             let dir = dir.to_path_buf();
-            Report { run: id, dir, status, end, origins, usage, took, counts, left, halt }
+            let over_budget = spending.and_then(|spending| spending.refusal());
+            Report { run: id, dir, status, end, origins, usage, took, counts, left, halt, over_budget }
         }
     }
 }

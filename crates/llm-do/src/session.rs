@@ -10,7 +10,7 @@ use crate::{
     located::Located,
     missing,
     model_choice::{self, DetectedModel},
-    over_time::outside::CountedModel,
+    over_time::{RunSpending, outside::CountedModel},
     problem::{NoKey, Problem},
     reach::Reach,
     resume::{Decisions, PastRun, ResumeError},
@@ -29,7 +29,6 @@ use llm_do_core::{
     operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::{Origin, Origins, UntrustedPlaces},
     source::FunctionSource,
-    spending::Spending,
     toolset::{ToolsetRegistry, WithServed},
     vfs::FileSystem,
     worker::{BoundPath, Definitions, INPUT, ModelChoice, WorkerDefinition},
@@ -72,7 +71,7 @@ pub(crate) struct Opened {
     /// The models of workers that can't be asked, each with the reason. Others are asked in their place.
     left_out: BTreeMap<ModelName, String>,
     gate: Arc<Gate>,
-    spending: Option<Arc<dyn Spending>>,
+    spending: Option<Arc<RunSpending>>,
     denies_unattended: bool,
     started: Started,
     /// Runtimes of the tools' code, determined when a run first records them.
@@ -112,8 +111,7 @@ impl Granted {
         let spending = match &source {
             ModelSource::Given { .. } => None,
             ModelSource::Providers => {
-                let program = options.budgets_of.as_deref().unwrap_or(&loaded.identity);
-                machinery.over_time.of_run(program, options.client.as_ref())?
+                machinery.over_time.of_run(&loaded.counted(), options.client.as_ref())?
             }
         };
         let program = &loaded.program;
@@ -349,9 +347,9 @@ impl Session {
     pub fn model(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
         let inner = self.opened.models.open(name)?;
         let terms = self.opened.models.terms(name);
-        match self.opened.spending.clone() {
+        match &self.opened.spending {
             Some(spending) if terms.price.is_some() || !name.is_free() => {
-                Ok(Arc::new(CountedModel { inner, spending, terms }))
+                Ok(Arc::new(CountedModel { inner, spending: spending.for_run(), terms }))
             }
             _ => Ok(inner),
         }
@@ -576,7 +574,7 @@ impl Session {
             redact: Arc::clone(&machinery.redactor) as _,
             for_client: self.opened.options.client.is_some(),
             stand_ins: None,
-            spending: self.opened.spending.clone(),
+            spending: self.opened.spending.as_deref().map(RunSpending::for_run),
         }
     }
 
@@ -665,12 +663,12 @@ impl Session {
         let models = workers.chain(choice.defaults.iter().chain(&choice.fallback).cloned());
         let local = models.filter(|model| ["script", "local"].contains(&model.provider()));
         files.extend(local.map(|model| machinery.current_dir.join(model.model())));
-        files.extend(machinery.over_time.files());
         files.sort();
         files.dedup();
         // A name of weights in the user's catalogue is no file here.
         files.retain(|file| file.exists());
-        files.iter().filter_map(|file| named_and_real(file)).flatten().collect()
+        files.extend(own_files(machinery.home()));
+        files.iter().flat_map(|file| named_and_real(file)).collect()
     }
 
     /// Returns the granted variables whose values the redactor knows.
@@ -813,9 +811,18 @@ impl Others {
 }
 
 /// Returns the place that names a file, and the place that it leads to.
-fn named_and_real(file: &Path) -> Option<[Place; 2]> {
-    let folder = place_of(file.parent()?).ok()?;
-    Some([folder.join(file.file_name()?.to_str()?), place_of(file).ok()?])
+fn named_and_real(file: &Path) -> impl Iterator<Item = Place> {
+    let named = || Some(place_of(file.parent()?).ok()?.join(file.file_name()?.to_str()?));
+    // A file that does not exist yet has a name only.
+    named().into_iter().chain(place_of(file).ok())
+}
+
+/// Returns llm-do's own folder, and the files and folders there that decide about runs: for a program that lies in it,
+/// which leaves the folder as a whole writable. No run makes a file there that decides about the next.
+fn own_files(home: &Path) -> Vec<PathBuf> {
+    const DECIDING: &[&str] =
+        &["budgets.yaml", "config.yaml", "grants.yaml", "libs", "serve.yaml", "spending", "workers"];
+    std::iter::once(home.to_owned()).chain(DECIDING.iter().map(|name| home.join(name))).collect()
 }
 
 /// Returns the date in UTC, as templates see it.

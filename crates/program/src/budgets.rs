@@ -117,6 +117,7 @@ impl TimeBudgets {
         if !matches!(whole.data, Data::Map(_) | Data::Null) {
             found.push(shape::wrong_type(&whole, "budgets.yaml", "a map of keys"));
         }
+        without_effect(&whole, "", &mut found);
         let keys = shape::check(&whole, KEYS, "", &mut found);
         let time_zone = keys.get("time_zone").and_then(|node| {
             let name = node.as_text()?;
@@ -127,6 +128,10 @@ impl TimeBudgets {
             }
             Some(name.to_owned())
         });
+        // The checks below are about values that fit.
+        if !found.is_empty() {
+            return Err(Diagnostics(found));
+        }
         let entries = keys.get("budgets").map(Node::entries).unwrap_or_default().iter();
         let mut budgets = Vec::new();
         for entry in entries {
@@ -135,6 +140,26 @@ impl TimeBudgets {
         match found.is_empty() {
             true => Ok(Self { time_zone, budgets }),
             false => Err(Diagnostics(found)),
+        }
+    }
+}
+
+/// Finds the keys without a value, and those of the user's own (`x-`). Other files may have them, but a limit that is not
+/// written to its end would limit nothing.
+fn without_effect(node: &Node, path: &str, found: &mut Vec<Diagnostic>) {
+    for entry in node.entries() {
+        let here = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+        if entry.key.starts_with("x-") {
+            let message = format!("`{here}` would have no effect: budgets have no keys of your own");
+            found.push(
+                Diagnostic::error(codes::UNKNOWN_KEY, message).at(&entry.key_span).help("remove the key"),
+            );
+        } else if entry.value.data == Data::Null {
+            let message = format!("`{here}` has no value, so it would limit nothing");
+            let help = "write a value, or remove the key";
+            found.push(Diagnostic::error(codes::BAD_VALUE, message).at(&entry.key_span).help(help));
+        } else {
+            without_effect(&entry.value, &here, found);
         }
     }
 }
@@ -211,10 +236,21 @@ mod tests {
             ("budgets:\n  a: {per: day, max_tokens: 1}\n  a: {per: day, max_tokens: 2}\n", 3),
             ("budgets: {}\ntime_zone: Mars/Olympus\n", 2),
             ("- a\n", 1),
+            ("", 1),
+            ("budgets:\n", 1),
+            ("budgets:\n  daily:\n", 2),
+            ("budgets:\n  x-daily: {per: day, max_tokens: 1}\n", 2),
+            ("budgets:\n  a:\n    per: day\n    max_tokens: 1\n    max_cost_usd:\n", 5),
+            ("budgets:\n  a:\n    per: day\n    max_tokens: 1\n    x-max_cost_usd: 1\n", 5),
+            ("x-a: 1\nbudgets:\n  a: {per: day, max_tokens: 1}\n", 1),
+            ("budgets:\n  a: {per: day, max_tokens: 1}\ntime_zone: ~\n", 3),
         ] {
             let Diagnostics(found) = parse(text).expect_err(text);
             let place = found[0].span.as_ref().and_then(Span::line_column);
             assert_eq!(place.map(|(line, _)| line), Some(line), "{text}: {found:?}");
         }
+        // A value that is wrong is not said to be absent, too.
+        let Diagnostics(found) = parse("budgets:\n  a: {per: day, max_cost_usd: -1}\n").unwrap_err();
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 }

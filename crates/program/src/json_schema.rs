@@ -53,7 +53,37 @@ pub fn cases(toolsets: &ToolsetRegistry) -> Value {
 
 /// Returns the schema of the user's budgets over time: budgets.yaml.
 pub fn budgets() -> Value {
-    file("budgets", "Budgets over time of llm-do: budgets.yaml.", budgets::KEYS, &ToolsetRegistry::default())
+    let about = "Budgets over time of llm-do: budgets.yaml.";
+    let mut schema = file("budgets", about, budgets::KEYS, &ToolsetRegistry::default());
+    for keyword in ["properties", "patternProperties"] {
+        refuse_without_effect(&mut schema[keyword]);
+    }
+    if let Some(patterns) = schema["patternProperties"].as_object_mut() {
+        patterns.remove("^x-");
+    }
+    schema
+}
+
+/// Removes null and the user's own keys from the values that a schema accepts.
+fn refuse_without_effect(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            if keywords.get("additionalProperties").is_some()
+                && let Some(Value::Object(patterns)) = keywords.get_mut("patternProperties")
+            {
+                patterns.remove("^x-");
+            }
+            if let Some(Value::Array(kinds)) = keywords.get_mut("type") {
+                kinds.retain(|kind| kind != "null");
+            }
+            if let Some(Value::Array(values)) = keywords.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
+            keywords.values_mut().for_each(refuse_without_effect);
+        }
+        Value::Array(items) => items.iter_mut().for_each(refuse_without_effect),
+        _ => {}
+    }
 }
 
 fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistry) -> Value {

@@ -341,6 +341,12 @@ pub fn nearest_project(folder: &Path, around: &Surroundings) -> Option<PathBuf> 
     project_of(&fs::canonicalize(folder).ok()?, around)
 }
 
+/// Returns the folder of the program that a worker file belongs to, whether it is started as a part of a project or alone.
+pub fn folder_of_file(file: &Path, around: &Surroundings) -> PathBuf {
+    let own = file.parent().unwrap_or(Path::new("/"));
+    project_of(own, around).unwrap_or_else(|| workers_parent(own).unwrap_or(own).to_owned())
+}
+
 /// Returns the nearest folder at or above `folder` that is a project. The search stops at the git root or the home
 /// directory, and at a folder that anyone may write to: a project in `/tmp` must not adopt the folders below it.
 fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {

@@ -1,7 +1,7 @@
 //! Errors of a tuning.
 
 use llm_do_cases::{Stopped, SuiteError};
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, sync::Arc};
 
 /// An error that stops a tuning. Runs that have ended stay in its log.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,9 @@ pub enum Problem {
     /// A run reached the limit of the cost.
     #[error("the limit of --max-cost was reached before the result could be measured")]
     Cost,
+    /// A budget over time has refused a request.
+    #[error("{0}")]
+    Budget(Arc<str>),
 }
 
 impl From<SuiteError> for Problem {
@@ -86,6 +89,7 @@ impl Problem {
             Self::Running(_) => "wait for its end, or stop that process".into(),
             Self::Changed(_) => "run the command again: it continues with the file as it is".into(),
             Self::Cost => "run the command again with a higher --max-cost: it continues".into(),
+            Self::Budget(_) => "run the command again when the budget is open: it continues".into(),
             _ => return Vec::new(),
         };
         vec![hint]

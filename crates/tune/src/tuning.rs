@@ -13,7 +13,7 @@ use crate::{
     trace::{ending, excerpt, model_failure, trace},
 };
 use llm_do::{Editing, Effects, Input, Located, ModelSource, RunOptions, Session, Settings};
-use llm_do_cases::{Answers, KeepRuns, KeptRun, Options as CaseOptions, Suite};
+use llm_do_cases::{Answers, Cut, KeepRuns, KeptRun, Options as CaseOptions, Suite};
 use llm_do_core::{
     call_path::CallPath,
     gate::Mode,
@@ -402,7 +402,10 @@ impl<'a> Tuning<'a> {
             self.spend(&key, kept.usage, true, true);
             let usage = before.plus(kept.usage);
             self.log.ran(key, Trial { run: kept.run, cut: true, usage, ..Trial::default() })?;
-            return Err(Problem::Cost);
+            return Err(match ran.cut {
+                Some(Cut::Budget(what)) => Problem::Budget(what),
+                _ => Problem::Cost,
+            });
         };
         if let Some(failure) = kept.model_failure.filter(|_| !is_model) {
             return Err(Problem::Model(failure));
@@ -503,6 +506,7 @@ impl<'a> Tuning<'a> {
         let usage = before.plus(report.usage);
         let mut proposal = Proposal { run: Some(report.run.to_string()), usage, ..Proposal::default() };
         match &report.end {
+            _ if report.over_budget.is_some() => proposal.cut = true,
             End::Done(output) => {
                 let text = output.get("instructions").and_then(Value::as_str);
                 proposal.instructions = text.map(|text| text.trim().replace("\r\n", "\n"));
@@ -518,7 +522,11 @@ impl<'a> Tuning<'a> {
         }
         self.spend(&key, report.usage, false, true);
         let proposal = self.log.proposed(key, proposal)?;
-        if proposal.cut { Err(Problem::Cost) } else { Ok(proposal) }
+        match report.over_budget {
+            Some(what) => Err(Problem::Budget(what)),
+            None if proposal.cut => Err(Problem::Cost),
+            None => Ok(proposal),
+        }
     }
 
     /// Returns the first error that `check` finds with these instructions and not without.

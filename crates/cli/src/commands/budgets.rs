@@ -1,15 +1,28 @@
 //! `llm-do budgets`: the budgets over time, and their use (docs/guides/budgets.md).
 
-use crate::{args::Format, exit::Complaint, program::home, render::Output, visible};
+use crate::{
+    args::Format,
+    exit::Exit,
+    program::{home, show_problem},
+    render::Output,
+    visible,
+};
 use llm_do::{BudgetState, BudgetsOverTime, Problem, core::price::Usd};
 use serde_json::{Map, Value, json};
 
 /// Shows the state of every budget.
-pub(crate) fn run(output: &Output) -> Result<(), Complaint> {
+pub(crate) fn run(output: &Output) -> Exit {
+    match shown(output) {
+        Ok(()) => Exit::Done,
+        Err(problem) => show_problem(&problem, output),
+    }
+}
+
+fn shown(output: &Output) -> Result<(), Problem> {
     let home = home();
-    let wrong = |problem: Problem| Complaint::wrong(problem.explained());
-    let budgets = BudgetsOverTime::read(&home, std::env::home_dir().as_deref()).map_err(wrong)?;
-    let states = budgets.states().map_err(wrong)?;
+    let budgets = BudgetsOverTime::read(&home, std::env::home_dir().as_deref())?;
+    let states = budgets.states()?;
+    budgets.warnings().iter().for_each(|warning| output.warn(warning));
     if output.format != Format::Text {
         output.print_json(&json!({ "budgets": states.iter().map(as_json).collect::<Vec<_>>() }));
         return Ok(());

@@ -289,7 +289,11 @@ fn own_budgets(home: &Path) -> Option<Finding> {
     }
     let path = path.display().to_string();
     let command = format!("$EDITOR {}", quoted(&path));
-    Some(Finding::new("budgets", "for your budgets of a day or a month", read.map(|_| path), command))
+    let result = read.and_then(|budgets| match budgets.warnings() {
+        warnings if warnings.is_empty() => Ok(path),
+        warnings => Err(warnings.join("; ")),
+    });
+    Some(Finding::new("budgets", "for your budgets of a day or a month", result, command))
 }
 
 /// Checks the programs that some features start. They are searched on the `PATH`, as the features do.

@@ -170,18 +170,22 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
     };
     let comparison = baseline.map(|baseline| Comparison::of(&baseline, &report));
     let compared = args.baseline.as_deref().zip(comparison.as_ref());
-    let kept = log.map_or(Ok(()), |log| log.end(KeptEnd::of(cut, report.cost_usd, compared)));
+    let kept = log.map_or(Ok(()), |log| log.end(KeptEnd::of(cut.as_ref(), report.cost_usd, compared)));
     if let Err(error) = kept {
         output.warn(&format!("the web app can't show these results, because they can't be kept: {error}"));
     }
     if output.format == Format::Text {
-        output.print(&ending(&report, cut, comparison.as_ref(), output.out));
+        output.print(&ending(&report, cut.as_ref(), comparison.as_ref(), output.out));
     } else {
         let mut json = serde_json::to_value(&report).unwrap_or_default();
         if let Some(comparison) = &comparison {
             json["comparison"] = serde_json::to_value(comparison).unwrap_or_default();
         }
         output.print_json(&json);
+    }
+    if let Some(Cut::Budget(what)) = &cut {
+        let complaint = Complaint { exit: Exit::Limit, ..Complaint::failed(what.to_string()) };
+        output.line(&complaint.render(output.err));
     }
     // The report is told by now, so that a disk that is full takes nothing away.
     let mut written = true;
@@ -202,7 +206,7 @@ fn tested(args: &TestArgs, canceller: &Canceller, output: &Output) -> Result<Exi
     runtime.shutdown_background();
     Ok(match (cut, report.passes() && !worse && written) {
         (Some(Cut::Interrupt), _) => Exit::Interrupted,
-        (Some(Cut::Cost), _) => Exit::Limit,
+        (Some(Cut::Cost | Cut::Budget(_)), _) => Exit::Limit,
         (None, true) => Exit::Done,
         (None, false) => Exit::Failed,
     })
@@ -339,7 +343,7 @@ fn difference(out: &mut String, missed: &Missed, paint: Paint) {
 }
 
 /// Formats the last lines: the changes, and the number of passed cases.
-fn ending(report: &SuiteReport, cut: Option<Cut>, comparison: Option<&Comparison>, paint: Paint) -> String {
+fn ending(report: &SuiteReport, cut: Option<&Cut>, comparison: Option<&Comparison>, paint: Paint) -> String {
     let mut out = String::new();
     if let Some(comparison) = comparison {
         for case in comparison.cases.iter().filter(|case| case.change != Change::Same) {
@@ -372,6 +376,7 @@ fn ending(report: &SuiteReport, cut: Option<Cut>, comparison: Option<&Comparison
             let why = match cut {
                 Cut::Cost => "--max-cost pays for no more",
                 Cut::Interrupt => "it was interrupted",
+                Cut::Budget(_) => "a budget over time leaves too little",
             };
             let counts = [(cut_off, "did not run whole"), (report.not_run, "did not run")];
             let counts: Vec<String> = counts

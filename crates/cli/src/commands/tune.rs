@@ -196,7 +196,9 @@ fn not_ready(problem: Problem) -> NotReady {
     let hints = problem.hints();
     let complaint = match problem {
         Problem::Program(problem) => return problem.into(),
-        Problem::Cost => Complaint { exit: Exit::Limit, ..Complaint::failed(problem.to_string()) },
+        Problem::Cost | Problem::Budget(_) => {
+            Complaint { exit: Exit::Limit, ..Complaint::failed(problem.to_string()) }
+        }
         Problem::Model(_) | Problem::State { .. } | Problem::Write { .. } | Problem::Case(_) => {
             Complaint::failed(problem.to_string())
         }

@@ -45,6 +45,13 @@ pub(crate) fn group() -> Group {
             .tier("A, B")
             .needs(Need::Tiers),
             Attempt::new(
+                Model,
+                Authority,
+                "making the files of llm-do's home that decide about the next run, where none exists yet",
+                "llm-do's home is protected, with and without budgets",
+                making_files,
+            ),
+            Attempt::new(
                 Project,
                 Loader,
                 "budgets of its own in a project, and limits beyond the operator's",
@@ -135,6 +142,40 @@ fn by_tools(world: &World) -> Tried {
     }
     must(world.text("ordinary.txt").contains("budgets"), format!("the control: {report:?}"))?;
     stands(world)
+}
+
+/// Files in llm-do's home that decide about the next run.
+const DECIDING: &[&str] = &["budgets.yaml", "serve.yaml", "config.yaml", "grants.yaml", "libs/a/lib.yaml"];
+
+fn making_files(world: &World) -> Tried {
+    world.put("own/notes.txt", "of the user\n");
+    world.put(
+        "main.worker",
+        "---\nmodel: script:script.json\ntoolsets: {filesystem: {}, shell: {default: {approval_required: false}}}\n\
+         sandbox: {root: .}\n---\nGo.\n",
+    );
+    world.rearm();
+    let write = |path: &str| call("write_file", json!({"path": path, "content": "a: 1\n"}));
+    let mut calls: Vec<_> = DECIDING.iter().map(|file| write(&format!("own/{file}"))).collect();
+    let command = "for file in budgets serve config grants; do echo a > own/$file.yaml; done; mkdir -p own/libs/a; \
+                   echo a > own/libs/a/lib.yaml; mv own aside; true";
+    calls.push(call("shell", json!({"command": format!("sh -c \"{command}\"")})));
+    calls.push(write("ordinary.txt"));
+    world.script(&[("main", calls)]);
+    let report = run(world, &["run", ".", "", "--approval", "approve_all"]);
+    report.ended(0)?;
+    for turn in 0..DECIDING.len() {
+        report.refusal(&format!("0/{turn}.0"))?;
+    }
+    for file in DECIDING {
+        must(
+            !world.project(&format!("own/{file}")).exists(),
+            format!("ESCAPE: {file} was made: {report:?}"),
+        )?;
+    }
+    must(!world.project("aside").exists(), format!("ESCAPE: the home is moved: {report:?}"))?;
+    must(world.text("ordinary.txt") == "a: 1\n", format!("the control: {report:?}"))?;
+    Ok(Outcome::Refused)
 }
 
 fn by_command(world: &World) -> Tried {

@@ -174,6 +174,55 @@ fn a_request_of_a_killed_run_counts_in_full_and_again_when_a_resume_sends_it_aga
 }
 
 #[test]
+fn a_test_that_a_budget_ends_blames_the_budget_and_judges_no_case() {
+    let case = "{name: a, input: x, expect: {fails: limit}}";
+    let scenario = looking()
+        .file("main.cases.yaml", &format!("cases: [{case}]\n"))
+        .home_file("budgets.yaml", "budgets: {daily: {per: day, max_tokens: 2500}}\n");
+    let told = scenario.run(&["test", ".", "--live", "--max-cost", "1"]);
+    assert_eq!(told.code, Some(4), "{told}");
+    assert!(
+        told.stdout
+            .contains("0 of 0 cases pass; 1 did not run, because a budget over time leaves too little"),
+        "{told}"
+    );
+    assert!(told.stderr.contains("error: the budget `daily` leaves too little: 2000 of 2500"), "{told}");
+}
+
+#[test]
+fn a_budget_counts_a_program_however_it_is_started() {
+    let started = [&["."][..], &["main.worker", "--no-project"], &["main.worker"]];
+    for program in ["each", "[HERE]", "[HERE]/main.worker"] {
+        for (first, second) in [(0, 1), (1, 0), (2, 1)] {
+            let scenario = looking();
+            let here = scenario.project().canonicalize().expect("a folder").display().to_string();
+            let program = program.replace("[HERE]", &here);
+            let scenario = scenario.home_file(
+                "budgets.yaml",
+                &format!("budgets: {{own: {{per: day, program: {program}, max_tokens: 4000}}}}\n"),
+            );
+            let told = scenario.run(started[first]);
+            assert_eq!(told.code, Some(0), "{program}, {first}: {told}");
+            let told = scenario.run(started[second]);
+            assert_eq!(told.code, Some(4), "{program}, {first}, {second}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_budget_for_a_program_that_does_not_exist_is_warned_about() {
+    let scenario = looking().home_file(
+        "budgets.yaml",
+        "budgets: {own: {per: day, program: /nonexistent/a.worker, max_tokens: 4000}}\n",
+    );
+    let warning = "the budget `own` counts nothing: /nonexistent/a.worker does not exist";
+    let told = scenario.run(&["budgets"]);
+    assert!(told.code == Some(0) && told.stderr.contains(warning), "{told}");
+    let told = scenario.run(&["doctor"]);
+    assert!(told.stdout.contains(warning), "{told}");
+}
+
+#[test]
 fn a_broken_file_is_an_error_before_the_first_request() {
     let scenario = looking()
         .file("main.cases.yaml", "cases: [{name: a, input: x, expect: {output: done}}]\n")
@@ -190,6 +239,19 @@ fn a_broken_file_is_an_error_before_the_first_request() {
     let told = scenario.run(&["doctor"]);
     assert!(told.stdout.contains("budgets.yaml:2:"), "{told}");
     let home = scenario.home().join("home/.llm-do");
+    fs::write(home.join("budgets.yaml"), "budgets:\n  daily:\n").expect("a file");
+    for command in ["budgets", "."] {
+        let told = scenario.run(&[command]);
+        assert_eq!(told.code, Some(2), "{command}: {told}");
+        assert!(told.stderr.contains("budgets.yaml:2:") && !told.stderr.contains("error: error"), "{told}");
+    }
+    fs::remove_file(home.join("budgets.yaml")).expect("a file");
+    std::os::unix::fs::symlink("/nonexistent.yaml", home.join("budgets.yaml")).expect("a link");
+    for command in ["budgets", "."] {
+        let told = scenario.run(&[command]);
+        assert!(told.code == Some(2) && told.stderr.contains("budgets.yaml"), "{command}: {told}");
+    }
+    fs::remove_file(home.join("budgets.yaml")).expect("a link");
     fs::write(home.join("budgets.yaml"), "budgets: {daily: {per: day, max_tokens: 9000}}\n").expect("a file");
     fs::create_dir_all(home.join("spending")).expect("a folder");
     fs::write(home.join("spending/book.json"), "{").expect("a file");

@@ -86,6 +86,30 @@ fn tune_brave(scenario: &Scenario, more: &[&str]) -> Finished {
     scenario.run(&[&["tune", ".", "--model", "script:s.yaml"][..], more].concat())
 }
 
+/// A refused run or proposal is no result: the tuning ends, and continues when there is more.
+#[test]
+fn a_budget_over_time_ends_a_tuning_and_what_it_refuses_is_made_later() {
+    let scenario = brave(30, BRAVELY)
+        .home_file("config.yaml", "prices:\n  'script:*': {input: 1, output: 10, max_output: 200}\n");
+    let mut refused = 0;
+    let told = (1..100u64)
+        .find_map(|step| {
+            let budgets = format!("budgets: {{daily: {{per: day, max_tokens: {}}}}}\n", step * 3_000);
+            fs::write(scenario.home().join("home/.llm-do/budgets.yaml"), budgets).expect("a file");
+            let told = tune_brave(&scenario, &["--max-cost", "unlimited", "--json"]);
+            if told.code == Some(0) {
+                return Some(told);
+            }
+            assert_eq!(told.code, Some(4), "{told}");
+            assert!(told.stderr.contains("error: the budget `daily` leaves too little"), "{told}");
+            refused += 1;
+            None
+        })
+        .expect("it ends");
+    assert!(refused > 2, "{refused}");
+    assert_eq!(report(&told)["outcome"], "gain", "{told}");
+}
+
 #[test]
 fn the_gain_of_the_example_is_real_and_written_on_demand() {
     let scenario = tickets();

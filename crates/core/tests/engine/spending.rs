@@ -53,6 +53,10 @@ impl Spending for Tokens {
         std::future::ready(reserved).boxed()
     }
 
+    fn refusal(&self) -> Option<Arc<str>> {
+        None
+    }
+
     fn take_over<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, String>> {
         std::future::ready(Ok(None)).boxed()
     }

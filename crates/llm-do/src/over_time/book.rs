@@ -483,17 +483,19 @@ fn decide(
         let row = content.row(one, calendar);
         let (period, used) = (row.period.clone(), row.used);
         let Taken { used, reserved } = content.taken(&one.key, &period, used, is_live);
-        let refuse = |used: String, max: String, reserved: Option<String>, needed: String| {
+        let refuse = |used: String, max: String, reserved: Option<String>, needed: String, ever: bool| {
             let Counted { whose, period: kind, .. } = one;
             let reserved = reserved.map(|reserved| format!(", {reserved} reserved")).unwrap_or_default();
-            let again = calendar.end(*kind, &period);
-            let again =
-                again.map(|end| format!("; it opens again at {}", end.strftime("%Y-%m-%d %H:%M %:z (%Q)")));
+            let end = calendar.end(*kind, &period).filter(|_| ever);
+            let again = match end {
+                Some(end) => format!("; it opens again at {}", end.strftime("%Y-%m-%d %H:%M %:z (%Q)")),
+                None if ever => String::new(),
+                None => "; even unused, it is too small for that".into(),
+            };
             format!(
-                "{whose} leaves too little: {used} of {max} per {} used{reserved}, and the next request needs {needed}{}. \
+                "{whose} leaves too little: {used} of {max} per {} used{reserved}, and the next request needs {needed}{again}. \
                  `llm-do budgets` shows all budgets",
                 kind.name(),
-                again.unwrap_or_default(),
             )
         };
         if let Some(max) = one.amounts.max_tokens {
@@ -503,7 +505,8 @@ fn decide(
             if here < least.max(1) {
                 let held = (reserved.tokens > 0).then(|| format!("{} tokens", reserved.tokens));
                 let needed = format!("about {input} tokens and more for its answer");
-                refused = Some(refuse(used.tokens.to_string(), format!("{max} tokens"), held, needed));
+                let ever = max.saturating_sub(input) >= least.max(1);
+                refused = Some(refuse(used.tokens.to_string(), format!("{max} tokens"), held, needed, ever));
             }
         }
         if let Some(max) = one.amounts.max_cost_usd {
@@ -521,7 +524,8 @@ fn decide(
             if here < least.max(1) {
                 let held = (reserved.cost_usd > Usd::ZERO).then(|| reserved.cost_usd.to_string());
                 let needed = format!("about {} and more for its answer", price.at_most(input, 0));
-                refused = Some(refuse(used.cost_usd.to_string(), max.to_string(), held, needed));
+                let ever = price.output_for(max, input).unwrap_or(u64::MAX) >= least.max(1);
+                refused = Some(refuse(used.cost_usd.to_string(), max.to_string(), held, needed, ever));
             }
         }
     }

@@ -3,10 +3,7 @@
 use super::*;
 use jiff::Timestamp;
 use llm_do_core::price::Price;
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock that tests set.
 #[derive(Clone)]
@@ -40,7 +37,8 @@ fn process(folder: &Path, clock: &Clock, counted: &Counted) -> RunSpending {
     RunSpending {
         book: Arc::new(Book::in_folder(folder.join(FOLDER))),
         calendar: clock.calendar(),
-        counted: vec![counted.clone()],
+        counted: [counted.clone()].into(),
+        refused: Mutex::default(),
     }
 }
 
@@ -48,11 +46,15 @@ fn tokens(input: u64, output: u64) -> WantedRequest<'static> {
     WantedRequest { name: "run 0 model.0.0", input, output, least: 1, price: None }
 }
 
+fn program() -> CountedProgram {
+    CountedProgram { folder: "/p".into(), entry: "/p/main.worker".into() }
+}
+
 /// The amounts of the budget, as `llm-do budgets` sees them.
 fn taken(spending: &RunSpending) -> (String, Taken) {
     let reader = Book::in_folder(spending.book.path().parent().unwrap().to_owned());
     let (_, period, taken) =
-        reader.overview(&spending.calendar, spending.counted.clone(), &[]).unwrap().remove(0);
+        reader.overview(&spending.calendar, spending.counted.to_vec(), &[]).unwrap().remove(0);
     (period, taken)
 }
 
@@ -162,7 +164,7 @@ async fn a_clock_that_is_set_back_opens_no_budget() {
     let day = tokens_a_day(1_000);
     let month = budget(Period::Month, Amounts { max_tokens: Some(1_500), ..Amounts::default() });
     let mut one = process(folder.path(), &clock, &day);
-    one.counted.push(month);
+    one.counted = [day, month].into();
     let spend = async |most: u64| {
         let held = one.reserve(tokens(0, most)).await?;
         let output = held.output_tokens();
@@ -231,7 +233,11 @@ async fn a_request_is_not_sent_again_with_a_part_of_its_reservation() {
     let folder = tempfile::tempdir().unwrap();
     let one = process(folder.path(), &Clock::at("2026-11-27T12:00:00Z"), &tokens_a_day(1_000));
     let again = |output| WantedRequest { least: output, ..tokens(100, output) };
-    assert!(one.reserve(again(901)).await.is_err());
+    assert!(one.refusal().is_none());
+    let refused = one.reserve(again(901)).await.err().unwrap();
+    assert!(refused.contains("even unused, it is too small") && !refused.contains("again at"), "{refused}");
+    assert_eq!(one.refusal().as_deref(), Some(&*refused));
+    assert!(one.for_run().refusal().is_none(), "another run was refused nothing");
     assert_eq!(one.reserve(again(900)).await.unwrap().output_tokens(), 900);
 }
 
@@ -255,16 +261,21 @@ fn programs_are_told_apart_by_their_place() {
     fs::create_dir_all(&notes).unwrap();
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&notes, &link).unwrap();
-    let of = |programs: Programs, program: &Path| {
-        let amounts = Amounts { max_tokens: Some(1), ..Amounts::default() };
-        counting(&TimeBudget { name: "a".into(), period: Period::Day, programs, amounts }, program)
+    let amounts = Amounts { max_tokens: Some(1), ..Amounts::default() };
+    let of = |programs: Programs, folder: &Path, entry: &Path| {
+        let program = CountedProgram { folder: folder.to_owned(), entry: entry.to_owned() };
+        counting(&TimeBudget { name: "a".into(), period: Period::Day, programs, amounts }, &program)
     };
     let real = notes.canonicalize().unwrap();
-    assert!(of(Programs::Below(notes.clone()), &real).is_some());
-    assert!(of(Programs::Below(link), &real).is_some(), "a link names its folder");
-    assert!(of(Programs::Below(folder.path().to_owned()), &real.join("a.worker")).is_some());
-    assert!(of(Programs::Below(notes), &other).is_none());
-    let each = of(Programs::Each, &real).unwrap();
+    let main = real.join("main.worker");
+    assert!(of(Programs::Below(notes.clone()), &real, &main).is_some());
+    assert!(of(Programs::Below(link), &real, &main).is_some(), "a link names its folder");
+    assert!(of(Programs::Below(folder.path().to_owned()), &real, &main).is_some());
+    assert!(of(Programs::Below(notes.clone()), &other, &other.join("main.worker")).is_none());
+    assert!(of(Programs::Below(real.join("main.worker")), &real, &main).is_some(), "the file of the entry");
+    assert!(of(Programs::Below(real.join("b.worker")), &real, &main).is_none());
+    // As a folder's entry or alone, a program has one budget.
+    let each = of(Programs::Each, &real, &main).unwrap();
     assert_eq!(each.key.program.as_deref(), real.to_str());
 }
 
@@ -272,9 +283,19 @@ fn programs_are_told_apart_by_their_place() {
 fn nothing_is_read_or_made_without_budgets() {
     let home = tempfile::tempdir().unwrap();
     let budgets = BudgetsOverTime::read(home.path(), None).unwrap();
-    assert!(budgets.of_run(Path::new("/p"), None).unwrap().is_none());
-    assert!(budgets.states().unwrap().is_empty() && budgets.files().is_empty());
+    assert!(budgets.of_run(&program(), None).unwrap().is_none());
+    assert!(budgets.states().unwrap().is_empty());
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_to_a_file_that_is_gone_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/nonexistent/budgets.yaml", home.path().join(FILE)).unwrap();
+    assert!(BudgetsOverTime::read(home.path(), None).is_err());
+    fs::remove_file(home.path().join(FILE)).unwrap();
+    std::os::unix::fs::symlink("/nonexistent/serve.yaml", home.path().join(TOKENS)).unwrap();
+    assert!(BudgetsOverTime::read(home.path(), None).unwrap().states().is_err());
 }
 
 #[test]
@@ -284,11 +305,11 @@ fn budgets_of_tokens_are_those_of_serve_yaml() {
     fs::write(&file, "tokens:\n  - {name: ci, sha256: x, scopes: [start], budgets: {day: {max_cost_usd: 2}, month: {max_tokens: 9}}}\n  - {name: ann}\nquotas: {}\n").unwrap();
     let budgets = BudgetsOverTime::read(home.path(), None).unwrap();
     let client = |name: &str| Client { name: name.into(), program: "p".into(), key: None };
-    let of = |name: &str| budgets.of_run(Path::new("/p"), Some(&client(name))).unwrap().is_some();
+    let of = |name: &str| budgets.of_run(&program(), Some(&client(name))).unwrap().is_some();
     assert!(of("ci") && !of("ann") && !of("other"));
     let states = budgets.states().unwrap();
     let shown: Vec<_> = states.iter().map(|state| (state.token.as_deref(), state.period)).collect();
     assert_eq!(shown, [(Some("ci"), Period::Day), (Some("ci"), Period::Month)]);
     fs::write(&file, "tokens:\n  - {name: ci, budgets: {week: {}}}\n").unwrap();
-    assert!(budgets.of_run(Path::new("/p"), Some(&client("ci"))).is_err(), "a broken file is not ignored");
+    assert!(budgets.of_run(&program(), Some(&client("ci"))).is_err(), "a broken file is not ignored");
 }

@@ -126,5 +126,6 @@ fn broken(run: Arc<str>, dir: PathBuf) -> Report {
         counts: Counts::default(),
         left: None,
         halt: None,
+        over_budget: None,
     }
 }
