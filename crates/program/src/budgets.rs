@@ -236,7 +236,6 @@ mod tests {
             ("budgets:\n  a: {per: day, max_tokens: 1}\n  a: {per: day, max_tokens: 2}\n", 3),
             ("budgets: {}\ntime_zone: Mars/Olympus\n", 2),
             ("- a\n", 1),
-            ("", 1),
             ("budgets:\n", 1),
             ("budgets:\n  daily:\n", 2),
             ("budgets:\n  x-daily: {per: day, max_tokens: 1}\n", 2),
