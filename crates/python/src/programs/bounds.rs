@@ -1,10 +1,13 @@
 //! Bounds of the number of elements of values in a program, as far as the code shows them.
 
 use super::tree::Node;
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 /// Greatest number of names that one bound is followed through.
 const MOST_NAMES: u32 = 20;
+
+/// Greatest number of values that one bound looks at. Names that hold each other several times would otherwise multiply.
+const MOST_VALUES: u32 = 2_000;
 
 /// Methods that add elements to a collection.
 const GROWING: [&str; 6] = ["append", "extend", "insert", "add", "update", "setdefault"];
@@ -13,6 +16,8 @@ const GROWING: [&str; 6] = ["append", "extend", "insert", "add", "update", "setd
 #[derive(Default)]
 pub(super) struct Known<'a> {
     values: BTreeMap<&'a str, Node<'a>>,
+    /// The values that the current bound may still look at.
+    left: Cell<u32>,
 }
 
 impl<'a> Known<'a> {
@@ -59,15 +64,17 @@ impl<'a> Known<'a> {
         values.retain(|name, _| bound.get(name) == Some(&1));
         let inherited = outside.values.iter().filter(|(name, _)| !bound.contains_key(*name));
         values.extend(inherited.map(|(name, value)| (*name, *value)));
-        Self { values }
+        Self { values, left: Cell::new(0) }
     }
 
     /// The greatest number of elements of a value; `None` if it is not known.
     pub(super) fn bound(&self, value: Node<'a>) -> Option<u64> {
+        self.left.set(MOST_VALUES);
         self.bound_within(value, MOST_NAMES)
     }
 
     fn bound_within(&self, value: Node<'a>, names: u32) -> Option<u64> {
+        self.left.set(self.left.get().checked_sub(1)?);
         let of = |node: Node<'a>| self.bound_within(node, names);
         match value.kind() {
             "List" | "Tuple" | "Set" => {
@@ -89,7 +96,7 @@ impl<'a> Known<'a> {
             "BinOp" if value.one("op")?.kind() == "Add" => {
                 of(value.one("left")?)?.checked_add(of(value.one("right")?)?)
             }
-            "ListComp" | "SetComp" | "GeneratorExp" | "DictComp" => self.rounds(value),
+            "ListComp" | "SetComp" | "GeneratorExp" | "DictComp" => self.rounds_within(value, names),
             "Call" => self.bound_of_call(value, names),
             _ => None,
         }
@@ -131,7 +138,13 @@ impl<'a> Known<'a> {
 
     /// The greatest number of rounds of a comprehension.
     pub(super) fn rounds(&self, comprehension: Node<'a>) -> Option<u64> {
-        let mut generators = comprehension.all("generators").map(|one| self.bound(one.one("iter")?));
+        self.left.set(MOST_VALUES);
+        self.rounds_within(comprehension, MOST_NAMES)
+    }
+
+    fn rounds_within(&self, comprehension: Node<'a>, names: u32) -> Option<u64> {
+        let mut generators =
+            comprehension.all("generators").map(|one| self.bound_within(one.one("iter")?, names));
         generators.try_fold(1u64, |product, bound| product.checked_mul(bound?))
     }
 }

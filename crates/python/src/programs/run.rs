@@ -20,7 +20,10 @@ use crate::{
 use llm_do_core::{
     call_bounds::CallBounds,
     engine::{Engine, Failure, FailureKind, Frame, Halt, Outcome},
-    function::{Checked, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk},
+    function::{
+        Checked, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation,
+        Risk,
+    },
     price::Usd,
     rule::{DecidedBy, Rule},
     schema::{canonical, sha256},
@@ -141,8 +144,15 @@ fn pre_approval() -> DecidedBy {
     DecidedBy::Toolset { why: "`pre_approved: callees`, since none of the program's calls asks".into() }
 }
 
-/// The greatest cost of these calls. `None` if a worker among them has no limit of its cost.
+/// The greatest cost of these calls. `None` if a worker among them has no limit of its cost, or if code among them makes
+/// calls of its own.
 fn cost(engine: &Engine, called: &[(&Function, u64)]) -> Option<Usd> {
+    let makes_calls = |function: &Function| {
+        function.meta.risk != Risk::Delegate && matches!(function.body, Implementation::Composite(_))
+    };
+    if called.iter().any(|(function, _)| makes_calls(function)) {
+        return None;
+    }
     let mut sum = 0.0;
     for (function, most) in called.iter().filter(|(function, _)| function.meta.risk == Risk::Delegate) {
         let definitions = &engine.host().definitions;

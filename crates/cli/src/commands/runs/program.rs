@@ -41,6 +41,8 @@ struct Exported {
     worker: Arc<str>,
     ending: Ending,
     calls: Vec<Made>,
+    /// True if the program was written in a tainted conversation.
+    is_untrusted: bool,
 }
 
 /// A call that the program made.
@@ -77,6 +79,13 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
         write(&path, text)
             .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))?;
     }
+    if exported.is_untrusted {
+        output.warn("the program was written after untrusted content was read: read it before you run it");
+    }
+    output.note(&format!(
+        "rules (`tool_rules`, `approval`) and narrowings (`restrict`) of `{}` are not part of the project",
+        exported.worker
+    ));
     if output.format == Format::Text {
         output.print(&format!(
             "{} files in {}: `llm-do check` and `llm-do test` check them\n",
@@ -136,7 +145,9 @@ impl Exported {
                 "`{call}` is not the call of a program in this run; {there}"
             )));
         };
-        let RecordKind::CallStarted { input, principal: Principal::Worker(worker), .. } = &record.body else {
+        let RecordKind::CallStarted { input, principal: Principal::Worker(worker), origins, .. } =
+            &record.body
+        else {
             return Err(Complaint::wrong(format!("`{call}` was not made by a worker")));
         };
         let ended = ending(records, &record.path).filter(|ending| *ending != Ending::Suspended);
@@ -158,6 +169,7 @@ impl Exported {
             worker: Arc::clone(worker),
             ending,
             calls: calls.collect(),
+            is_untrusted: !origins.is_trusted(),
         })
     }
 
@@ -230,7 +242,26 @@ impl Exported {
             let mode = if mount.access == Access::Write { "rw" } else { "ro" };
             match mount.at.name() {
                 "" => root = Some(place),
-                name => drop(mounts.insert(name.to_owned(), json!({"root": place, "mode": mode}))),
+                name => {
+                    let mut keys = json!({"root": place, "mode": mode});
+                    if !mount.suffixes.is_empty() {
+                        keys["suffixes"] = json!(mount.suffixes);
+                    }
+                    if let Some(bytes) = mount.max_file_bytes {
+                        keys["max_file_bytes"] = bytes.into();
+                    }
+                    if mount.untrusted {
+                        keys["untrusted"] = true.into();
+                    }
+                    for (key, rule) in
+                        [("read_approval", mount.approvals.read), ("write_approval", mount.approvals.write)]
+                    {
+                        if let Some(rule) = rule {
+                            keys[key] = json!(rule);
+                        }
+                    }
+                    mounts.insert(name.to_owned(), keys);
+                }
             }
         }
         let mut manifest =

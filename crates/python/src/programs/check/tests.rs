@@ -162,6 +162,18 @@ fn loops_without_a_bound_are_found() {
 }
 
 #[test]
+fn a_bound_through_names_that_hold_each_other_ends() {
+    let mut code = String::from("x0 = [1]\n");
+    for n in 1..19 {
+        let before = vec![format!("x{}", n - 1); 8].join(", ");
+        code.push_str(&format!("x{n} = list(zip({before}))\n"));
+    }
+    code.push_str("\ndef main(input, ctx):\n    for one in x18:\n        ctx.call('ask', {'input': 'x'})\n");
+    // The shortest of the lists bounds the loop, so one bound that is known is enough.
+    assert!(checked(&code).is_none_or(|checked| checked.is_ok()), "{code}");
+}
+
+#[test]
 fn names_and_arguments_are_compared_with_signatures() {
     finds(
         &main("return ctx.call('raed', path='x')"),
