@@ -19,10 +19,14 @@ use serde_json::{Map, Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
-static REGISTRY: LazyLock<ToolsetRegistry> = LazyLock::new(stand_in::registry);
+static REGISTRY: LazyLock<ToolsetRegistry> = LazyLock::new(|| {
+    let mut registry = stand_in::registry();
+    registry.register(Arc::new(llm_do_python::Programs::unbound()));
+    registry
+});
 static WORKER: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::worker(&REGISTRY)).unwrap());
 static MANIFEST: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::manifest(&REGISTRY)).unwrap());
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from importlib import import_module
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union, get_args, get_origin
 
 from .returns import _UNIONS
@@ -65,7 +66,7 @@ def reader(type_: Any) -> Callable[[Any], Any]:
     """What reads a value so far: as a partial form of a Pydantic model, and else as it is."""
     if type_ is None or not _has_model(type_, 0):
         return lambda value: value
-    import pydantic
+    pydantic: Any = import_module("pydantic")
 
     adapter: Any = pydantic.TypeAdapter(_partial(type_, {}))
     return lambda value: adapter.validate_python(value)
@@ -102,7 +103,7 @@ def _partial(type_: Any, made: Dict[Any, Any]) -> Any:
 
 
 def _partial_model(model: Any, made: Dict[Any, Any]) -> Any:
-    import pydantic
+    pydantic: Any = import_module("pydantic")
 
     known = made.get(model)
     if known is not None:
