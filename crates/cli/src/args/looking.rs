@@ -92,7 +92,7 @@ pub(crate) struct ExportForm {
     /// The recorded calls of a worker (by its ID) or a tool, as test cases
     #[arg(long, value_name = "WORKER")]
     pub(crate) cases: Option<String>,
-    /// A project of a program that a model wrote, with its workers and a case from its recorded calls: RUN CALL [TARGET]
+    /// A project of a program that a model wrote, with its workers and a case from its recorded calls: name RUN and CALL
     #[arg(long)]
     pub(crate) program: bool,
 }
