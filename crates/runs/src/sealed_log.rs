@@ -153,7 +153,7 @@ impl SealedLog {
 /// Makes a folder that only its owner may enter.
 ///
 /// # Errors
-/// It can't be made, or something else has its name. A project may have brought a link: what is written there would be
+/// The folder can't be made, or something else has its name. A project may have brought a link: what is written there would be
 /// written elsewhere.
 fn make_own(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();

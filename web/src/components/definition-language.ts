@@ -60,7 +60,7 @@ async function candidates(service: LanguageService, context: CompletionContext):
   try {
     found = await service.complete(doc.toString(), positionOf(doc, context.pos), gone.signal);
   } catch {
-    // The page says when the server is lost. Typing goes on without candidates.
+    // The page reports a lost server elsewhere. The editor then works without candidates.
     return null;
   }
   const [first] = found;

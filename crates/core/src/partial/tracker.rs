@@ -19,7 +19,7 @@ pub(crate) struct Tracker {
     schema: Arc<Schema>,
     final_tool: Option<&'static str>,
     with_user: bool,
-    /// The deltas that came while nobody listened.
+    /// The deltas that came while the run had no listener.
     unheard: Vec<Delta>,
     answer: Option<Answer>,
 }
@@ -66,7 +66,7 @@ impl Tracker {
         Some(Self { schema, final_tool, with_user, unheard: Vec::new(), answer: None })
     }
 
-    /// Takes a delta that nobody hears. Who listens later gets the value so far.
+    /// Takes a delta without a listener. A listener that comes later gets the value so far.
     pub(crate) fn miss(&mut self, delta: &Delta) {
         match (self.unheard.last_mut(), delta) {
             (Some(Delta::Text { text }), Delta::Text { text: more }) => text.push_str(more),
