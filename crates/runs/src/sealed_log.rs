@@ -153,8 +153,8 @@ impl SealedLog {
 /// Makes a folder that only its owner may enter.
 ///
 /// # Errors
-/// The folder can't be made, or something else has its name. A project may have brought a link: what is written there would be
-/// written elsewhere.
+/// The folder can't be made, or something else has its name. A project may have brought a link: what is written there
+/// would be written elsewhere.
 fn make_own(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
