@@ -8,7 +8,7 @@ const dist = new URL("../dist/", import.meta.url);
 const size = (name) => gzipSync(readFileSync(new URL(name, dist)), { level: 9 }).length;
 
 const html = readFileSync(new URL("index.html", dist), "utf8");
-const named = [...html.matchAll(/(?:src|href)="\/(assets\/[^"]+)"/g)].map((found) => found[1] ?? "");
+const named = [...html.matchAll(/(?:src|href)="\.\/(assets\/[^"]+)"/g)].map((found) => found[1] ?? "");
 const first = ["index.html", ...named].map((name) => ({ name, bytes: size(name) }));
 const later = readdirSync(new URL("assets/", dist))
   .map((name) => `assets/${name}`)
