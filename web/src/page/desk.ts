@@ -1,12 +1,12 @@
 /** Requests of the app to the host itself: the files of this page, its options and its folders. The engine does not see them. */
 
 import type { Call } from "../engine/through";
-import { decoded, encoded, type Bytes } from "./bytes";
+import { decoded, encoded, fromBase64, type Bytes } from "./bytes";
 import { list } from "./files";
 import type { Host, Reply } from "./host";
 import type { Options } from "./protocol";
 import { Folders } from "./folders";
-import { FolderStore, namesOf, StoreError, storeError, type MountedStore } from "./store";
+import { FolderStore, namesOf, StoreError, storeError, type MountedStore, type Store } from "./store";
 import { pack, unpack } from "./zip";
 
 /** The beginning of the paths of these requests. */
@@ -28,6 +28,12 @@ export interface ProgramFiles {
   files: Record<string, { text: string } | { base64: string }>;
 }
 
+/** The version of the page's program that was written, and its files. */
+interface Installed {
+  sha256: string;
+  paths: string[];
+}
+
 type Permitted = FileSystemDirectoryHandle & {
   queryPermission(options: { mode: "read" | "readwrite" }): Promise<PermissionState>;
 };
@@ -35,13 +41,16 @@ type Permitted = FileSystemDirectoryHandle & {
 export class Desk {
   readonly #host: Host;
   readonly #store: MountedStore;
+  /** What the page notes for itself, beside the programs. */
+  readonly #notes: Store;
   readonly #folders: Folders;
   readonly #allowed = new Map<string, boolean>();
   #options: Options = {};
 
-  constructor(host: Host, store: MountedStore, site: string) {
+  constructor(host: Host, store: MountedStore, notes: Store, site: string) {
     this.#host = host;
     this.#store = store;
+    this.#notes = notes;
     this.#folders = new Folders(site);
   }
 
@@ -93,7 +102,7 @@ export class Desk {
         this.setOptions(bodyOf<Options>(asked));
         return json({});
       case "PUT program":
-        return json({ written: await this.#write(program(), bodyOf<ProgramFiles>(asked).files) });
+        return json({ written: await this.#install(program(), query.get("sha256") ?? "", bodyOf<ProgramFiles>(asked).files) });
       case "GET export":
         return bytes(await this.#exported(program(), query.get("runs") === "true"));
       case "POST import":
@@ -125,25 +134,35 @@ export class Desk {
     }
   }
 
-  /** Puts a program in the place of an older one. Its runs and other files stay. Returns how many files have changed. */
-  async #write(program: string, files: ProgramFiles["files"]): Promise<number> {
-    let written = 0;
+  /**
+   * Puts the page's program in the place of an older version. Runs stay, and so do the visitor's changes until there is
+   * another version. Returns how many files were written.
+   */
+  async #install(program: string, sha256: string, files: ProgramFiles["files"]): Promise<number> {
+    const note = `installed-${program}`;
+    const known = (await this.#notes.stat(note)) !== undefined;
+    const before = known ? (JSON.parse(decoded((await this.#notes.read(note)).bytes)) as Installed) : undefined;
+    const isThere = (await this.#store.stat(program)) !== undefined;
+    if (isThere && before?.sha256 === sha256) return 0;
+    const paths = Object.keys(files).map((path) => namesOf(path).join("/"));
     for (const [path, file] of Object.entries(files)) {
-      const content = "text" in file ? encoded(file.text) : Uint8Array.from(atob(file.base64), (at) => at.charCodeAt(0));
-      const place = `${program}/${namesOf(path).join("/")}`;
-      if ((await this.#store.kind(place)) === "file" && same((await this.#store.read(place)).bytes, content)) continue;
-      await this.#store.write(place, content);
-      written++;
+      await this.#store.write(`${program}/${path}`, "text" in file ? encoded(file.text) : fromBase64(file.base64));
     }
-    if (written > 0) this.#host.changed(program);
-    return written;
+    // A file that the new version lacks would still be a part of the program.
+    for (const path of before?.paths ?? []) {
+      const place = `${program}/${path}`;
+      if (!paths.includes(path) && (await this.#store.stat(place)) !== undefined) await this.#store.remove(place);
+    }
+    await this.#notes.write(note, encoded(JSON.stringify({ sha256, paths } satisfies Installed)));
+    this.#host.changed(program);
+    return paths.length;
   }
 
   async #exported(program: string, runs: boolean): Promise<Bytes> {
     const files: Record<string, Bytes> = {};
     const add = async (below: string): Promise<void> => {
       const folder = below === "" ? program : `${program}/${below}`;
-      if ((await this.#store.kind(folder)) !== "folder") return;
+      if ((await this.#store.stat(folder))?.kind !== "folder") return;
       const { entries } = await list(this.#store, folder, true, 1_000_000);
       for (const { path, kind } of entries) {
         const whole = below === "" ? path : `${below}/${path}`;
@@ -159,7 +178,7 @@ export class Desk {
   async #imported(program: string, asked: Call): Promise<number> {
     if (typeof asked.body === "string" || asked.body === undefined) throw new StoreError("other", "no file was given");
     const files = unpack(asked.body);
-    if ((await this.#store.kind(program)) !== undefined) throw new StoreError("exists", `there is a program ${program} already. Choose another name`);
+    if ((await this.#store.stat(program)) !== undefined) throw new StoreError("exists", `there is a program ${program} already. Choose another name`);
     try {
       for (const [path, content] of Object.entries(files)) await this.#store.write(`${program}/${path}`, content);
     } catch (error) {
@@ -191,5 +210,3 @@ const bytes = (body: Bytes): Reply => ({
 function bodyOf<T>({ body }: Call): T {
   return JSON.parse(typeof body === "string" ? body : decoded(body ?? new Uint8Array())) as T;
 }
-
-const same = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, at) => byte === b[at]);

@@ -2,7 +2,7 @@
 
 import { encoded, fromBase64, toBase64 } from "./bytes";
 import type { FileEffect, ListedEntry, Result } from "./protocol";
-import { StoreError, type Store } from "./store";
+import { missing, StoreError, type Store } from "./store";
 
 /** Folders whose content a deep list leaves out. */
 const SHALLOW = new Set([".git", "node_modules", ".llm-do"]);
@@ -18,12 +18,17 @@ export async function performOnFiles(store: Store, effect: FileEffect): Promise<
       await store.write(effect.path, fromBase64(effect.base64));
       return {};
     case "write":
-      if (effect.new === true && (await store.kind(effect.path)) !== undefined) throw exists(effect.path);
+      if (effect.new === true && (await store.stat(effect.path)) !== undefined) throw exists(effect.path);
       await store.write(effect.path, fromBase64(effect.base64));
       return {};
     case "read": {
       const { bytes, of } = await store.read(effect.path, effect.from, effect.most);
       return { base64: toBase64(bytes), bytes: of };
+    }
+    case "stat": {
+      const found = await store.stat(effect.path);
+      if (found === undefined) throw missing(effect.path);
+      return { ...found };
     }
     case "list":
       return list(store, effect.path, effect.deep ?? false, effect.most ?? MOST);
@@ -34,7 +39,7 @@ export async function performOnFiles(store: Store, effect: FileEffect): Promise<
       await move(store, effect.path, effect.to);
       return {};
     case "remove":
-      if (effect.deep !== true && (await store.kind(effect.path)) === "folder" && (await store.list(effect.path)).length > 0) {
+      if (effect.deep !== true && (await store.stat(effect.path))?.kind === "folder" && (await store.list(effect.path)).length > 0) {
         throw new StoreError("not_empty", `${effect.path} is not empty`);
       }
       await store.remove(effect.path);
@@ -63,13 +68,13 @@ export async function list(store: Store, path: string, deep: boolean, most: numb
 
 /** Moves a file or a folder: copies it, then removes it. */
 async function move(store: Store, path: string, to: string): Promise<void> {
-  if ((await store.kind(to)) !== undefined) throw exists(to);
+  if ((await store.stat(to)) !== undefined) throw exists(to);
   await copy(store, path, to);
   await store.remove(path);
 }
 
 async function copy(store: Store, path: string, to: string): Promise<void> {
-  if ((await store.kind(path)) !== "folder") return store.write(to, (await store.read(path)).bytes);
+  if ((await store.stat(path))?.kind !== "folder") return store.write(to, (await store.read(path)).bytes);
   await store.folder(to);
   for (const { name } of await store.list(path)) await copy(store, `${path}/${name}`, `${to}/${name}`);
 }

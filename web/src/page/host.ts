@@ -23,6 +23,7 @@ export class Host {
   readonly #store: Store;
   readonly #make: () => Promise<Steps>;
   #network: Network;
+  readonly #sealKey: Bytes;
   readonly #inner: InnerFetch;
   #engine: Steps | undefined;
   #options: Options = {};
@@ -36,10 +37,11 @@ export class Host {
   readonly #replies = new Map<number, (reply: Reply) => void>();
   #next = 1;
 
-  /** `make`: makes a new instance of the engine. */
-  constructor(make: () => Promise<Steps>, store: Store, inner: InnerFetch) {
+  /** `make` makes a new instance of the engine. `sealKey` seals the journals of this browser. */
+  constructor(make: () => Promise<Steps>, store: Store, sealKey: Bytes, inner: InnerFetch) {
     this.#make = make;
     this.#store = store;
+    this.#sealKey = sealKey;
     this.#inner = inner;
     this.#network = this.#newNetwork();
   }
@@ -109,7 +111,7 @@ export class Host {
     const entropy = toBase64(crypto.getRandomValues(new Uint8Array(32)));
     await this.#perform(
       engine.step([
-        { input: "start", entropy },
+        { input: "start", entropy, seal_key: toBase64(this.#sealKey) },
         { input: "options", options: this.#options },
       ]),
     );
@@ -144,6 +146,7 @@ export class Host {
         case "append":
         case "store":
         case "read":
+        case "stat":
         case "list":
         case "write":
         case "folder":
@@ -195,8 +198,8 @@ export class Host {
     if (reply === undefined) return;
     if (effect.effect === "piece") return reply({ reply: "piece", text: effect.text });
     if (effect.effect === "respond") {
-      const { status, headers = {}, text, base64, stream = false } = effect;
-      reply({ reply: "head", status, headers, body: base64 === undefined ? text : fromBase64(base64), isStream: stream });
+      const { status, headers, text, base64, stream } = effect;
+      reply({ reply: "head", status, headers: Object.fromEntries(headers), body: base64 === undefined ? text : fromBase64(base64), isStream: stream });
       if (stream) return;
     } else reply({ reply: "end" });
     this.#replies.delete(effect.request);

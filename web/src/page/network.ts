@@ -32,7 +32,7 @@ export class Network {
     const tell = (input: Input): Promise<void> => (signal.aborted ? Promise.resolve() : this.#tell(input));
     try {
       const response = effect.url.startsWith("page:") ? await this.#inner(effect, signal) : await outer(effect, signal);
-      await tell({ input: "head", id, status: response.status, headers: Object.fromEntries(response.headers) });
+      await tell({ input: "head", id, status: response.status, headers: [...response.headers] });
       const reader = response.body?.getReader();
       // The next piece is read when the engine has the last one, so that a fast sender fills no memory.
       for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
@@ -90,7 +90,7 @@ function outer(effect: SendEffect, signal: AbortSignal): Promise<Response> {
   if (protocol !== "https:" && protocol !== "http:") throw new Error(`the scheme ${protocol} is not allowed`);
   return fetch(effect.url, {
     method: effect.method,
-    headers: effect.headers ?? {},
+    headers: effect.headers,
     signal,
     // Nothing of the visitor goes along, and a key goes to the named host only.
     credentials: "omit",

@@ -68,7 +68,7 @@ export class PageStore {
       const { program } = this.config;
       if (program !== null) {
         const { files } = await programOf(program);
-        await this.#ask("PUT", "program", { program: program.name }, JSON.stringify({ name: program.name, files }));
+        await this.#ask("PUT", "program", { program: program.name, sha256: program.sha256 }, JSON.stringify({ name: program.name, files }));
       }
       await this.look();
       this.#engine ??= new HttpEngine("", transport.fetch, "The engine of this page does not answer. Reload the page.");

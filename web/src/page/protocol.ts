@@ -30,6 +30,8 @@ export interface Result {
   base64?: string;
   /** The size of the whole file. */
   bytes?: number;
+  kind?: "file" | "folder";
+  modified_ms?: number;
   entries?: ListedEntry[];
   cut?: boolean;
 }
@@ -48,14 +50,17 @@ export interface Options {
   grants?: string[];
 }
 
+/** Its name and its value. */
+export type Header = [string, string];
+
 export type Input =
-  | { input: "start"; entropy: string }
+  | { input: "start"; entropy: string; seal_key: string }
   | { input: "options"; options: Options }
   | { input: "request"; id: number; method: string; path: string; headers: Record<string, string>; body?: string; base64?: string }
   | { input: "close"; id: number }
   | ({ input: "done"; id: number } & Result)
   | { input: "failed"; id: number; error: HostError }
-  | { input: "head"; id: number; status: number; headers: Record<string, string> }
+  | { input: "head"; id: number; status: number; headers: Header[] }
   | { input: "piece"; id: number; base64: string }
   | { input: "end"; id: number }
   | { input: "changed"; program: string };
@@ -68,6 +73,7 @@ export type FileEffect =
   | ({ effect: "append"; id: number; path: string; text: string } & OfRun)
   | ({ effect: "store"; id: number; path: string; base64: string } & OfRun)
   | ({ effect: "read"; id: number; path: string; from?: number; most?: number } & OfRun)
+  | ({ effect: "stat"; id: number; path: string } & OfRun)
   | ({ effect: "list"; id: number; path: string; deep?: boolean; most?: number } & OfRun)
   | ({ effect: "write"; id: number; path: string; base64: string; new?: boolean } & OfRun)
   | ({ effect: "folder"; id: number; path: string } & OfRun)
@@ -79,7 +85,7 @@ export type SendEffect = {
   id: number;
   method: string;
   url: string;
-  headers?: Record<string, string>;
+  headers: Header[];
   body?: string;
 } & OfRun;
 
@@ -88,10 +94,10 @@ export type AnswerEffect =
       effect: "respond";
       request: number;
       status: number;
-      headers?: Record<string, string>;
+      headers: Header[];
       text?: string;
       base64?: string;
-      stream?: boolean;
+      stream: boolean;
     } & OfRun)
   | ({ effect: "piece"; request: number; text: string } & OfRun)
   | { effect: "end"; request: number; run?: string };

@@ -15,13 +15,18 @@ export class StoreError extends Error implements HostError {
   }
 }
 
-export interface Entry {
-  name: string;
+export interface Stat {
   kind: "file" | "folder";
   bytes: number;
   /** The time of the last change, in milliseconds since 1970. 0 for a folder. */
   modified_ms: number;
 }
+
+export interface Entry extends Stat {
+  name: string;
+}
+
+const FOLDER: Stat = { kind: "folder", bytes: 0, modified_ms: 0 };
 
 export interface Store {
   /** Whether the files are still there after the page is closed. */
@@ -32,8 +37,8 @@ export interface Store {
   read(path: string, from?: number, most?: number): Promise<{ bytes: Bytes; of: number }>;
   /** Replaces a file as a whole. Readers see the old or the new content. */
   write(path: string, bytes: Bytes): Promise<void>;
-  /** The kind of what is at a path. */
-  kind(path: string): Promise<"file" | "folder" | undefined>;
+  /** What is at a path, if there is something. */
+  stat(path: string): Promise<Stat | undefined>;
   /** The entries of a folder, by name. */
   list(path: string): Promise<Entry[]>;
   folder(path: string): Promise<void>;
@@ -99,7 +104,7 @@ export class MemoryStore implements Store {
   }
 
   async append(path: string, bytes: Bytes): Promise<void> {
-    const before = (await this.kind(path)) === undefined ? new Uint8Array() : (await this.read(path)).bytes;
+    const before = (await this.stat(path)) === undefined ? new Uint8Array() : (await this.read(path)).bytes;
     const both = new Uint8Array(before.length + bytes.length);
     both.set(before);
     both.set(bytes, before.length);
@@ -116,13 +121,16 @@ export class MemoryStore implements Store {
 
   async write(path: string, bytes: Bytes): Promise<void> {
     this.#parents(path);
-    if ((await this.kind(path)) === "folder") throw wrongKind(path);
+    if ((await this.stat(path))?.kind === "folder") throw wrongKind(path);
     this.#all.set(path, { bytes, modified_ms: Date.now() });
   }
 
-  kind(path: string): Promise<"file" | "folder" | undefined> {
+  stat(path: string): Promise<Stat | undefined> {
+    namesOf(path);
     const found = this.#all.get(path);
-    return Promise.resolve(found === undefined ? undefined : found.bytes === undefined ? "folder" : "file");
+    if (found === undefined) return Promise.resolve(undefined);
+    if (found.bytes === undefined) return Promise.resolve(FOLDER);
+    return Promise.resolve({ kind: "file", bytes: found.bytes.length, modified_ms: found.modified_ms });
   }
 
   list(path: string): Promise<Entry[]> {
@@ -141,13 +149,13 @@ export class MemoryStore implements Store {
 
   async folder(path: string): Promise<void> {
     this.#parents(path);
-    const known = await this.kind(path);
-    if (known === "file") throw wrongKind(path);
+    const known = await this.stat(path);
+    if (known?.kind === "file") throw wrongKind(path);
     if (known === undefined) this.#all.set(path, { modified_ms: 0 });
   }
 
   async remove(path: string): Promise<void> {
-    if ((await this.kind(path)) === undefined) throw missing(path);
+    if ((await this.stat(path)) === undefined) throw missing(path);
     for (const key of [...this.#all.keys()]) if (key === path || key.startsWith(`${path}/`)) this.#all.delete(key);
   }
 
@@ -190,9 +198,6 @@ export class FolderStore implements Store {
   static async private(names: string[]): Promise<FolderStore> {
     let root = await navigator.storage.getDirectory();
     for (const name of names) root = await root.getDirectoryHandle(name, { create: true });
-    // Private windows of some browsers have folders and refuse files.
-    const probe = (await root.getFileHandle(PROBE, { create: true })) as SyncFile;
-    (await probe.createSyncAccessHandle()).close();
     return new FolderStore(root, true);
   }
 
@@ -222,7 +227,7 @@ export class FolderStore implements Store {
 
   async append(path: string, bytes: Bytes): Promise<void> {
     if (!this.#isPrivate) {
-      const before = (await this.kind(path)) === undefined ? new Uint8Array() : (await this.read(path)).bytes;
+      const before = (await this.stat(path)) === undefined ? new Uint8Array() : (await this.read(path)).bytes;
       return this.write(path, await new Blob([before, bytes]).arrayBuffer().then((both) => new Uint8Array(both)));
     }
     try {
@@ -277,16 +282,15 @@ export class FolderStore implements Store {
     }
   }
 
-  async kind(path: string): Promise<"file" | "folder" | undefined> {
+  async stat(path: string): Promise<Stat | undefined> {
     const { parents, name } = parted(path);
     try {
       const folder = await this.#folder(parents, false);
       try {
-        await folder.getFileHandle(name);
-        return "file";
+        return await this.#statOf(await folder.getFileHandle(name), path);
       } catch (error) {
         if (storeError(error, path).kind !== "wrong_kind") throw error;
-        return "folder";
+        return FOLDER;
       }
     } catch (error) {
       const known = storeError(error, path);
@@ -300,17 +304,21 @@ export class FolderStore implements Store {
     const names = path === "" ? [] : namesOf(path);
     try {
       for await (const [name, handle] of (await this.#folder(names, false)).entries()) {
-        if (handle.kind === "directory") entries.push({ name, kind: "folder", bytes: 0, modified_ms: 0 });
-        else if (name !== PROBE && !name.endsWith(".crswap")) {
-          const { size, lastModified } = await (handle as FileSystemFileHandle).getFile();
-          const open = this.#open.get([...names, name].join("/"));
-          entries.push({ name, kind: "file", bytes: open?.getSize() ?? size, modified_ms: lastModified });
+        if (handle.kind === "directory") entries.push({ name, ...FOLDER });
+        // The browser's copy of a file that is being written is none of the program's files.
+        else if (!name.endsWith(".crswap")) {
+          entries.push({ name, ...(await this.#statOf(handle as FileSystemFileHandle, [...names, name].join("/"))) });
         }
       }
     } catch (error) {
       throw storeError(error, path);
     }
     return byName(entries);
+  }
+
+  async #statOf(handle: FileSystemFileHandle, path: string): Promise<Stat> {
+    const { size, lastModified } = await handle.getFile();
+    return { kind: "file", bytes: this.#open.get(path)?.getSize() ?? size, modified_ms: lastModified };
   }
 
   async folder(path: string): Promise<void> {
@@ -340,9 +348,6 @@ export class FolderStore implements Store {
     for (const path of [...this.#open.keys()]) this.#close(path);
   }
 }
-
-/** The file that shows whether a private folder takes files. */
-const PROBE = ".probe";
 
 function writeWhole(handle: SyncHandle, bytes: Uint8Array, at: number): void {
   for (let written = 0; written < bytes.length; ) {
@@ -400,16 +405,16 @@ export class MountedStore implements Store {
     return store.write(at, bytes);
   }
 
-  kind(path: string): Promise<"file" | "folder" | undefined> {
+  stat(path: string): Promise<Stat | undefined> {
     const [store, at] = this.#at(path);
-    return at === "" ? Promise.resolve("folder") : store.kind(at);
+    return at === "" ? Promise.resolve(FOLDER) : store.stat(at);
   }
 
   async list(path: string): Promise<Entry[]> {
     const [store, at] = this.#at(path);
     const entries = await store.list(at);
     if (path !== "") return entries;
-    const programs = [...this.#picked.keys()].map((name): Entry => ({ name, kind: "folder", bytes: 0, modified_ms: 0 }));
+    const programs = [...this.#picked.keys()].map((name): Entry => ({ name, ...FOLDER }));
     return byName([...entries.filter((entry) => !this.#picked.has(entry.name)), ...programs]);
   }
 

@@ -31,27 +31,49 @@ let relay: Relay | undefined;
 const closes = new Map<number, () => void>();
 let given: ((engine: { bytes: Bytes; options: Options }) => void) | undefined;
 
-async function storeOf(site: string): Promise<Store> {
+/** The file of the key that seals journals. It lies beside the programs, so that no export and no program has it. */
+const SEAL_KEY = "seal-key";
+/** The file that shows whether journals can be appended to. */
+const PROBE = ".probe";
+
+interface Own {
+  programs: Store;
+  notes: Store;
+  sealKey: Bytes;
+}
+
+async function ownOf(site: string): Promise<Own> {
+  const fresh = crypto.getRandomValues(new Uint8Array(32));
   try {
-    return await FolderStore.private(["llm-do", encodeURIComponent(site)]);
+    const place = ["llm-do", encodeURIComponent(site)];
+    const notes = await FolderStore.private(place);
+    const known = (await notes.stat(SEAL_KEY)) === undefined ? undefined : (await notes.read(SEAL_KEY)).bytes;
+    const sealKey = known?.length === fresh.length ? known : fresh;
+    // Private windows of some browsers have folders and refuse files: this fails then.
+    if (sealKey === fresh) await notes.write(SEAL_KEY, fresh);
+    const programs = await FolderStore.private([...place, "programs"]);
+    await programs.append(PROBE, new Uint8Array());
+    await programs.remove(PROBE);
+    return { programs, notes, sealKey };
   } catch {
     // A private window, a page that is a file, or an older browser. The app says that nothing is kept.
-    return new MemoryStore();
+    return { programs: new MemoryStore(), notes: new MemoryStore(), sealKey: fresh };
   }
 }
 
 async function serve(site: string): Promise<Service> {
   const engine = new Promise<{ bytes: Bytes; options: Options }>((resolve) => (given = resolve));
   tell({ kind: "need" });
-  const [{ bytes, options }, main] = await Promise.all([engine, storeOf(site)]);
-  const store = new MountedStore(main);
+  const [{ bytes, options }, own] = await Promise.all([engine, ownOf(site)]);
+  const store = new MountedStore(own.programs);
   const module = await EngineModule.compile(await unpacked(bytes));
   const host = new Host(
     () => EngineModule.make(module),
     store,
+    own.sealKey,
     () => Promise.reject(new Error("this page contains no model")),
   );
-  const desk = new Desk(host, store, site);
+  const desk = new Desk(host, store, own.notes, site);
   await desk.begin(options);
   return {
     ask: (asked, reply) => {

@@ -23,7 +23,7 @@ const settle = async (ready: () => boolean): Promise<void> => {
 
 function host(engine: Scripted, store = new MemoryStore()): { host: Host; replies: Reply[]; store: MemoryStore } {
   const replies: Reply[] = [];
-  return { host: new Host(() => Promise.resolve(engine), store, none), replies, store };
+  return { host: new Host(() => Promise.resolve(engine), store, new Uint8Array(32), none), replies, store };
 }
 
 test("a record is on disk before the answer that follows it", async () => {
@@ -39,7 +39,7 @@ test("a record is on disk before the answer that follows it", async () => {
     hasRequest(inputs)
       ? [
           { effect: "append", id: 1, run: "r", path: "p/.llm-do/runs/r/journal.jsonl", text: "{}\n" },
-          { effect: "respond", request: 1, run: "r", status: 202, text: "" },
+          { effect: "respond", request: 1, run: "r", status: 202, headers: [], text: "", stream: false },
         ]
       : [],
   );
@@ -58,9 +58,9 @@ test("after a record that can't be written, nothing of that run follows, and oth
       ? [
           { effect: "append", id: 1, run: "full", path: "p/full.jsonl", text: "x\n" },
           { effect: "write", id: 2, run: "full", path: "p/out.txt", base64: toBase64(encoded("no")) },
-          { effect: "send", id: 3, run: "full", method: "POST", url: "https://models.example/" },
+          { effect: "send", id: 3, run: "full", method: "POST", url: "https://models.example/", headers: [] },
           { effect: "write", id: 4, run: "other", path: "p/other.txt", base64: toBase64(encoded("yes")) },
-          { effect: "respond", request: 1, run: "full", status: 200, text: "no" },
+          { effect: "respond", request: 1, run: "full", status: 200, headers: [], text: "no", stream: false },
         ]
       : [],
   );
@@ -74,7 +74,7 @@ test("after a record that can't be written, nothing of that run follows, and oth
     [3, "failed", "quota"],
     [4, "done", ""],
   ]);
-  expect(await store.kind("p/out.txt")).toBeUndefined();
+  expect(await store.stat("p/out.txt")).toBeUndefined();
   expect(replies).toEqual([]);
 });
 
@@ -84,7 +84,7 @@ test("an engine that fails is made again, and what was asked hears of it", async
     if (!hasRequest(inputs)) return [];
     if (fails) throw new WebAssembly.RuntimeError("unreachable");
     const [request] = inputs;
-    return [{ effect: "respond", request: request?.input === "request" ? request.id : 0, status: 200, text: "ok" }];
+    return [{ effect: "respond", request: request?.input === "request" ? request.id : 0, status: 200, headers: [], text: "ok", stream: false }];
   });
   const { host: one, replies } = host(engine);
   one.ask(asked, (reply) => replies.push(reply));
@@ -104,6 +104,7 @@ test("an engine that never starts is not tried for ever", async () => {
       return Promise.reject(new Error("no memory"));
     },
     new MemoryStore(),
+    new Uint8Array(32),
     none,
   );
   const replies: Reply[] = [];
@@ -120,7 +121,7 @@ test("a stream arrives in pieces, and its end is told to the engine once", async
   const engine = new Scripted((inputs) =>
     hasRequest(inputs)
       ? [
-          { effect: "respond", request: 1, status: 200, stream: true, headers: { "content-type": "text/event-stream" } },
+          { effect: "respond", request: 1, status: 200, stream: true, headers: [["content-type", "text/event-stream"]] },
           { effect: "piece", request: 1, text: "data: 1\n\n" },
         ]
       : [],
@@ -170,6 +171,8 @@ test("files are read in parts, listed deeply, moved, and never outside of their 
     { effect: "read", id: 8, path: "p/none" },
     { effect: "write", id: 9, path: "p/a.txt", base64: "", new: true },
     { effect: "read", id: 10, path: "p" },
+    { effect: "stat", id: 11, path: "p/a.txt" },
+    { effect: "stat", id: 12, path: "p/none" },
   ];
   const engine = new Scripted((inputs) => {
     for (const input of inputs) if (input.input === "done" || input.input === "failed") results.set(input.id, input);
@@ -183,9 +186,10 @@ test("files are read in parts, listed deeply, moved, and never outside of their 
   expect(read).toMatchObject({ bytes: 10 });
   const listed = results.get(2);
   expect(listed?.input === "done" && listed.entries?.map(({ path }) => path)).toEqual([".git", "a.txt", "in", "in/b.txt"]);
-  const kinds = [3, 4, 5, 6, 7, 8, 9, 10].map((id) => {
+  const kinds = [3, 4, 5, 6, 7, 8, 9, 10, 12].map((id) => {
     const result = results.get(id);
     return result?.input === "failed" ? result.error.kind : result?.input;
   });
-  expect(kinds).toEqual(["done", "done", "denied", "not_empty", "done", "missing", "exists", "wrong_kind"]);
+  expect(kinds).toEqual(["done", "done", "denied", "not_empty", "done", "missing", "exists", "wrong_kind", "missing"]);
+  expect(results.get(11)).toMatchObject({ input: "done", kind: "file", bytes: 10 });
 });
