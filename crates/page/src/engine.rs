@@ -62,7 +62,7 @@ impl Engine {
                     }
                 }));
             }
-            Input::Close { id } => self.service.close(id),
+            Input::Close { id } => drop(self.service.close(id)),
             Input::Done(Done { id, .. }) if id == 0 => {}
             Input::Done(done) => self.got(done.id, Got::Done(done)),
             Input::Failed { id, error } => self.got(id, Got::Failed(error)),

@@ -14,10 +14,10 @@ use llm_do_core::{
     origin::UntrustedSet,
     question::Requester,
 };
-use llm_do_host::{Grant, Host as _, Loaded, ModelSource, Opening, Request, RunOptions, Session};
+use llm_do_host::{Grant, Host as _, Loaded, ModelSource, Opening, RunOptions, Session};
 use llm_do_models::Providers;
 use llm_do_program::{
-    Checker, Diagnostic, LoadOptions, Source, Start, exports,
+    Checker, Diagnostic, LoadOptions, Request, Source, Start, exports,
     source::{OverlayTree, SourceTree},
 };
 use std::{
@@ -146,6 +146,22 @@ impl PageProgram {
         texts: &BTreeMap<String, String>,
         given: impl Fn(&PageHost) -> Result<RunOptions, ApiError>,
     ) -> Result<Session<PageHost>, ApiError> {
+        let loaded = self.load(worker, options, run, texts).await?;
+        let options = given(loaded.host())?;
+        Ok(loaded.grant(options, ModelSource::Providers)?.open()?)
+    }
+
+    /// Loads the program with a worker as its entry.
+    ///
+    /// # Errors
+    /// The program is wrong.
+    pub(crate) async fn load(
+        &self,
+        worker: Option<&str>,
+        options: &Arc<Options>,
+        run: Option<Arc<str>>,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<Loaded<PageHost>, ApiError> {
         // A run may load workers later, when files can't be waited for: a check reads everything that belongs to the
         // program.
         self.check(&BTreeMap::new()).await;
@@ -164,9 +180,7 @@ impl PageProgram {
             };
             Loaded::load(opening, |program| Ok(means.host(program)))
         };
-        let loaded = loaded(&self.bridge, &self.tree, loading).await?;
-        let options = given(loaded.host())?;
-        Ok(loaded.grant(options, ModelSource::Providers)?.open()?)
+        Ok(loaded(&self.bridge, &self.tree, loading).await?)
     }
 
     /// Reads the script that replaces the models, if the visitor has chosen one.

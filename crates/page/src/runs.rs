@@ -11,7 +11,7 @@ use crate::{
     problem::ApiError,
     program::{Asked, PageProgram, run_options},
     routes::Route,
-    service::{Service, VERSION},
+    service::Service,
 };
 use jiff::{Timestamp, tz::TimeZone};
 use llm_do_core::{
@@ -19,7 +19,7 @@ use llm_do_core::{
     gate::Mode,
     journal::{Ending, Record, RecordKind, RunStatus},
     model::Usage,
-    outcome::{End, Halt},
+    outcome::Halt,
     price::Usd,
     question::{Answer, Question, QuestionId, Waiting},
     schema::sha256,
@@ -640,9 +640,9 @@ impl Service {
             base.model = None;
             let real = |path: &std::path::Path| llm_do_host::Host::real(host, path);
             let options = invocation.options(base, &real).map_err(|error| ApiError::conflict(error.to_string()))?;
-            Ok(RunOptions { mode: Some(approval), unattended: Mode::Defer, ..options })
+            Ok::<_, ApiError>(RunOptions { mode: Some(approval), unattended: Mode::Defer, ..options })
         };
-        let opened = program.loaded_worker(Some(&entry), &options).await?;
+        let opened = program.load(Some(&entry), &options, None, &BTreeMap::new()).await?;
         let redactor = Arc::clone(llm_do_host::Host::redactor(&**opened.host()));
         let driver = Arc::new(ReplayDriver::new(records.into(), redactor));
         let default = model.and_then(|name| name.parse().ok());
