@@ -1,4 +1,4 @@
-/** A page as `llm-do page` writes it, with the engine of the tests. */
+/** A page as `llm-do page` writes it. */
 
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ export interface MadeProgram {
   connect: string[];
 }
 
-export function made(built: string, program: MadeProgram): Made {
+export function made(built: string, program: MadeProgram, engine: Uint8Array = new Uint8Array([0])): Made {
   const root = mkdtempSync(join(tmpdir(), "llm-do-page-"));
   const dir = join(root, "site");
   mkdirSync(dir);
@@ -39,7 +39,7 @@ export function made(built: string, program: MadeProgram): Made {
     const assets = [...html.matchAll(/"\.\/(assets\/[^"]+)"/g)].map((found) => found[1] ?? "");
     const cached = [...assets, "assets/engine.bin", `assets/program-${sha256}.bin`];
     writeFileSync(join(dir, "index.html"), html);
-    writeFileSync(join(dir, "assets/engine.bin"), "engine");
+    writeFileSync(join(dir, "assets/engine.bin"), engine);
     writeFileSync(join(dir, `assets/program-${sha256}.bin`), data);
     const worker = readFileSync(join(built, "sw.js"), "utf8").replace("__LLM_DO_FILES__", cached.join(" ")).replace("__LLM_DO_BUILD__", sha256);
     writeFileSync(join(dir, "sw.js"), worker);
