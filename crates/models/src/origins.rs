@@ -1,7 +1,7 @@
 //! Addresses of providers, for pages that may connect to nothing else.
 
 use crate::known::{KNOWN, Known};
-use reqwest::Url;
+use url::Url;
 
 /// Returns the origin of the provider's own address. `None`: no provider of that name is known, or its address depends on the
 /// environment.

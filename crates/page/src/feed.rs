@@ -1,6 +1,9 @@
 //! The events of a run that is under way, for the streams that follow it.
 
-use crate::{bridge::{Bridge, Signal}, message::{Effect, RequestId}};
+use crate::{
+    bridge::{Bridge, Signal},
+    message::{Effect, RequestId},
+};
 use llm_do_core::{
     call_path::CallPath,
     event::Event,
@@ -75,7 +78,11 @@ fn text_of(event: &Event, view: Option<RunChanges<'_>>) -> String {
 }
 
 /// Returns the records after that one as server-sent events, and the view of the run after them.
-pub(crate) fn texts_of(records: &[Arc<Record>], after: Option<u64>, view: bool) -> (String, Option<Box<RunView>>) {
+pub(crate) fn texts_of(
+    records: &[Arc<Record>],
+    after: Option<u64>,
+    view: bool,
+) -> (String, Option<Box<RunView>>) {
     let mut view = view.then(|| Box::new(RunView::with_changes()));
     let mut text = String::new();
     for record in records {
@@ -172,7 +179,9 @@ impl Feed {
             Event::Delta { path, turn, delta } => {
                 begun(path, *turn, &mut |beginning| match (beginning.pieces.last_mut(), delta) {
                     (Some(Delta::Text { text: last }), Delta::Text { text })
-                    | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => last.push_str(text),
+                    | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => {
+                        last.push_str(text)
+                    }
                     _ => beginning.pieces.push(delta.clone()),
                 });
             }

@@ -5,7 +5,12 @@
 //! [`RunLog::append`] returns before the write. After a failure no further record is taken, and the run ends.
 
 use crate::bridge::Bridge;
-use llm_do_core::{call_path::CallPath, journal::{Record, RecordKind}, outcome::Halt, step_name::StepName};
+use llm_do_core::{
+    call_path::CallPath,
+    journal::{Record, RecordKind},
+    outcome::Halt,
+    step_name::StepName,
+};
 use llm_do_host::{EventSink, RunLog, Written};
 use llm_do_records::{Chain, RecordRef, Redactor, write_line};
 use std::{
@@ -87,7 +92,9 @@ impl RunLog for PageLog {
         tail.seals.seal(&mut line, 0);
         line.push(b'\n');
         let text = String::from_utf8(line).map_err(|error| Halt::Journal(error.to_string()))?;
-        self.bridge.append(&self.run, &format!("{}/journal.jsonl", self.folder), &text).map_err(Halt::Journal)?;
+        self.bridge
+            .append(&self.run, &format!("{}/journal.jsonl", self.folder), &text)
+            .map_err(Halt::Journal)?;
         (tail.next, tail.last_ms) = (seq + 1, at_ms);
         drop(tail);
         let body = recorded.unwrap_or(body);
