@@ -132,7 +132,7 @@ impl Located {
             effects,
             client_servers: settings.client_servers,
         };
-        let mcp = kinds::register(&mut toolsets, Some(&host));
+        let mcp = kinds::register(&mut toolsets, &host);
         apply(&options.grants, &confiner, &python)?;
 
         let user = user_config(&home)?;
