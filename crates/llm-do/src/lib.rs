@@ -286,7 +286,7 @@ pub mod toolset {
         template::Insert,
         toolset::{
             ConfigurationProblem, Declarations, Executed, ForeseenTool, ForeseenTools, OldApproval,
-            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry,
+            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime,
         },
         vfs::FileSystem,
     };

@@ -512,6 +512,9 @@ mod tests {
                 "additionalProperties": false,
             }))
         }
+    }
+
+    impl ToolsetRuntime for Files {
         fn build<'a>(
             &'a self,
             _: &'a Value,
