@@ -2,9 +2,11 @@
 //!
 //! [`Recorder`] drives a run over the ports of its host: a log ([`RunLog`]), time and randomness ([`Ambient`]), an
 //! operator and listeners ([`EventSink`]). [`Canceller`], [`Stopper`] and [`Interjector`] influence a run from outside.
+//! [`dialogue`] is the state machine of a user who talks with a run.
 //! The package knows no files, threads, processes, clocks or runtimes.
 
 mod deltas;
+pub mod dialogue;
 mod event_sink;
 mod interjector;
 mod memory_log;
