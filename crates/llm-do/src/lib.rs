@@ -203,6 +203,7 @@ mod replaced_file;
 mod replay;
 mod resume;
 mod run;
+mod run_port;
 mod servers;
 mod session;
 mod settings;
@@ -359,6 +360,7 @@ pub mod host {
     pub use crate::replay::{Recorded, replay};
     pub use crate::resume::{Decisions, PastRun, ResumeError};
     pub use crate::run::{Inbox, Report, Run, output_text};
+    pub use crate::run_port::{FromRun, Replies, RunPort};
     pub use crate::servers::{Inspection, Server};
     pub use crate::session::{Others, Session, today};
     pub use crate::settings::{
@@ -371,6 +373,7 @@ pub mod host {
     pub use crate::typed_input::typed_input;
     pub use llm_do_core as core;
     pub use llm_do_core::launch::Counts;
+    pub use llm_do_host::dialogue;
     pub use llm_do_mcp::{BadClientServer, ClientServer, ClientServers, Inspected, InspectedTool, ToolState};
     pub use llm_do_models as models;
     pub use llm_do_program as program;
