@@ -1,6 +1,6 @@
 //! The ends of rows: a line for each, found by a table.
 
-use crate::{journal::Known, key::RowId, slots::Slots};
+use crate::{journal::RowState, key::RowId, slots::Slots};
 use llm_do::runs::still_named;
 use llm_do_core::model::Usage;
 use serde::{Deserialize, Serialize};

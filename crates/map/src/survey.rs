@@ -9,7 +9,7 @@ use crate::{
     problem::Problem,
     row::{Broken, Content, Row},
     slots::Slots,
-    state::State,
+    state::MapFolder,
 };
 use llm_do::Others;
 use serde_json::Value;

@@ -10,7 +10,7 @@ mod page;
 
 use super::{LARGEST_PAGE, Page, Service};
 use crate::{
-    known::Known,
+    known::KnownNames,
     listing::Filter,
     live::now_ms,
     log::LogEntry,
