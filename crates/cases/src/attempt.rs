@@ -1,4 +1,4 @@
-//! One repeat of a case: the run of its worker, and the runs of its judge.
+//! A repeat of a case: the run of its worker, and the runs of its judge.
 
 use crate::{
     copy::Workspace,

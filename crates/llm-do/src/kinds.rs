@@ -1,7 +1,8 @@
 //! The list of the kinds of toolsets that llm-do adds to the built-in ones.
 
-use crate::{loaded::Effects, python::wait, settings::Environment};
+use crate::{python::wait, settings::Environment};
 use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
+use llm_do_host::Effects;
 use llm_do_mcp::{ClientServers, Host, Keyring, Mcp, ServerFiles};
 use llm_do_python::{Custom, Programs, Python};
 use llm_do_sandbox::{confine::Confiner, shell::Shell};

@@ -59,7 +59,7 @@ fn age_size_and_number_choose() {
     assert_eq!(of(Cleaning { older_than: Some(15 * DAY), suspended: true, ..all }), ['1', '2', '3']);
     assert_eq!(of(Cleaning { older_than: Some(15 * DAY), keep: Some(3), ..all }), ['1']);
     assert_eq!(of(Cleaning { keep: Some(2), ..all }), ['1', '3']);
-    assert_eq!(of(Cleaning { keep: Some(9), ..all }), []);
+    assert!(of(Cleaning { keep: Some(9), ..all }).is_empty());
     assert_eq!(of(Cleaning { keep: Some(0), suspended: true, ..all }), ['1', '2', '3', '4', '5']);
     // Each has 1,000 bytes and a short journal.
     assert_eq!(of(Cleaning { larger_than: Some(4300), ..all }), ['1']);
@@ -68,7 +68,7 @@ fn age_size_and_number_choose() {
         ['1', '3'],
         "what may not go counts all the same"
     );
-    assert_eq!(of(Cleaning { larger_than: Some(10_000), ..all }), []);
+    assert!(of(Cleaning { larger_than: Some(10_000), ..all }).is_empty());
     assert_eq!(of(Cleaning { larger_than: Some(0), keep: Some(1), ..all }), ['1', '3', '4']);
     assert_eq!(of(Cleaning { larger_than: Some(4300), older_than: Some(5 * DAY), ..all }), ['1', '3', '4']);
 }

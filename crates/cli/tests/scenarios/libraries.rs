@@ -8,9 +8,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
     fs,
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 const WORKER: &str = "---\n---\nHi.\n";

@@ -1,7 +1,7 @@
 //! The skill for coding agents: its installation, and that following it literally works.
 
 use crate::scenario::Scenario;
-use std::{fs, path::Path, process::Command};
+use std::{path::Path, process::Command};
 
 #[test]
 fn the_skill_is_written_once_and_replaced_on_request() {

@@ -8,18 +8,13 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    checked,
-    grant::RememberedGrants,
-    granted::ModelSource,
-    loaded::{Effects, Loaded},
-    located::Located,
-    problem::Problem,
-    settings::Settings,
+    checked, grant::RememberedGrants, loaded::Loaded, located::Located, problem::Problem, settings::Settings,
 };
 use llm_do_core::{
     model::{Model, ModelError, ModelName, Models},
     toolset::ToolsetRuntime,
 };
+use llm_do_host::{Effects, ModelSource};
 use llm_do_program::Diagnostic;
 use std::{
     collections::BTreeMap,
@@ -136,7 +131,7 @@ impl Program {
 
     /// Returns the folder of the journals, one folder for each run.
     pub fn journals(&self) -> &Path {
-        self.loaded.machinery.runs_dir()
+        self.loaded.host().runs_dir()
     }
 
     fn taken(&self, loaded: Loaded) -> Result<Worker, Problem> {

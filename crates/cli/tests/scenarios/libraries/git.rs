@@ -1,11 +1,10 @@
 //! Libraries from git repositories, which the test makes.
 
-use super::{WORKER, installed, json, lib, libs, refused, utils, with_library};
+use super::{WORKER, installed, lib, libs, refused, utils, with_library};
 use crate::scenario::Scenario;
 use insta::assert_snapshot;
 use std::{
     fs,
-    os::unix::fs::symlink,
     path::PathBuf,
     process::{Command, Stdio},
 };

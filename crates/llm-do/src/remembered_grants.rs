@@ -1,7 +1,9 @@
 //! Grants from earlier runs: `grants.yaml` in the user's folder. See `docs/reference/sandbox.md`.
 
-use super::{Grantor, MissingGrant};
-use crate::replaced_file::lock_to_replace;
+use crate::{
+    grant::{Grantor, MissingGrant},
+    replaced_file::lock_to_replace,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -18,7 +20,7 @@ const FIRST_LINE: &str = "# What you have granted to programs: `llm-do grants li
 pub struct RememberedGrant {
     /// Root of the program, or the lone worker file, without links on the way.
     pub program: PathBuf,
-    /// The granted capabilities, as [`super::Grant::parse`] reads them, sorted.
+    /// The granted capabilities, as [`parse_grant`](crate::grant::parse_grant) reads them, sorted.
     pub capabilities: BTreeSet<String>,
     /// The time of the grant.
     pub granted_at: Timestamp,
@@ -137,14 +139,12 @@ fn set_of(missing: &[MissingGrant]) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{Grant, NeededBy},
-        *,
-    };
+    use super::*;
+    use crate::grant::{NeededBy, parse_grant};
 
     fn missing(flags: &[&str]) -> Vec<MissingGrant> {
         let missing = flags.iter().map(|flag| MissingGrant {
-            grant: Grant::parse(flag).unwrap(),
+            grant: parse_grant(flag).unwrap(),
             needed_by: NeededBy::Program,
             asked_at: String::new(),
         });

@@ -1,7 +1,7 @@
 //! Counts of a run's records, taken on their way to the screen.
 
+use crate::event_sink::EventSink;
 use llm_do_core::{event::Event, launch::Tally};
-use llm_do_host::EventSink;
 use llm_do_records::RecordRef;
 use std::sync::Arc;
 
