@@ -138,9 +138,10 @@ impl Bridge {
         match self.ask(false, effect).next().await {
             Got::Done(done) => Ok(done),
             Got::Failed(error) => Err(error),
-            Got::Head { .. } | Got::Piece(_) | Got::End => {
-                Err(EffectError { kind: ErrorKind::Other, message: "the host gave a result of another kind".into() })
-            }
+            Got::Head { .. } | Got::Piece(_) | Got::End => Err(EffectError {
+                kind: ErrorKind::Other,
+                message: "the host gave a result of another kind".into(),
+            }),
         }
     }
 
@@ -167,7 +168,12 @@ impl Bridge {
         state.last += 1;
         let id = state.last;
         state.records.insert(id, Arc::clone(run));
-        state.effects.push(Effect::Append { id, run: Arc::clone(run), path: path.to_owned(), text: text.to_owned() });
+        state.effects.push(Effect::Append {
+            id,
+            run: Arc::clone(run),
+            path: path.to_owned(),
+            text: text.to_owned(),
+        });
         Ok(())
     }
 
@@ -224,7 +230,8 @@ impl Bridge {
             let broken = match (run, &got) {
                 (Some(run), Got::Failed(error)) if !state.broken.contains_key(&run) => {
                     state.broken.insert(Arc::clone(&run), error.message.clone());
-                    let skipped = state.answers.iter().filter(|(of, _)| *of == run).map(|(_, request)| *request);
+                    let skipped =
+                        state.answers.iter().filter(|(of, _)| *of == run).map(|(_, request)| *request);
                     let skipped = skipped.collect();
                     Some((run, skipped))
                 }
@@ -279,9 +286,7 @@ impl Drop for Pending {
         state.waiting.remove(&self.id);
         if self.lasts && !self.over {
             // The host has not seen it yet: nothing has begun.
-            let is_new = |effect: &Effect| {
-                matches!(effect, Effect::Send { id, .. } | Effect::Wait { id, .. } if *id == self.id)
-            };
+            let is_new = |effect: &Effect| matches!(effect, Effect::Send { id, .. } | Effect::Wait { id, .. } if *id == self.id);
             match state.effects.iter().position(is_new) {
                 Some(at) => drop(state.effects.remove(at)),
                 None => state.effects.push(Effect::Abort { id: self.id }),

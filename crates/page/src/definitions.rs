@@ -121,7 +121,9 @@ impl Definitions {
             false => Err(ApiError::new(
                 403,
                 "forbidden",
-                format!("`{plain}` is not a definition of the program: only these can be read and changed here"),
+                format!(
+                    "`{plain}` is not a definition of the program: only these can be read and changed here"
+                ),
             )),
         }
     }
@@ -160,8 +162,12 @@ impl Service {
     pub(crate) async fn definitions(&self, name: &str) -> Result<Value, ApiError> {
         let program = self.program(name).await?;
         let definitions = self.definitions_of(&program).await;
-        let paths: Vec<String> =
-            program.tree().files().filter(|(path, bytes)| *bytes <= LARGEST && definitions.has(path)).map(|(path, _)| path.to_owned()).collect();
+        let paths: Vec<String> = program
+            .tree()
+            .files()
+            .filter(|(path, bytes)| *bytes <= LARGEST && definitions.has(path))
+            .map(|(path, _)| path.to_owned())
+            .collect();
         let mut files = Vec::new();
         for path in paths {
             if let Some(content) = self.text_of(name, &path).await?
@@ -256,13 +262,15 @@ impl Service {
             Some(text) => text.clone(),
             None => {
                 let content = self.text_of(name, &path).await?;
-                let content = content.ok_or_else(|| ApiError::not_found(format!("the program has no `{path}`")))?;
+                let content =
+                    content.ok_or_else(|| ApiError::not_found(format!("the program has no `{path}`")))?;
                 String::from_utf8(content).map_err(|_| ApiError::bad(format!("`{path}` is no text")))?
             }
         };
         let lines = LineIndex::new(&text);
         let offset = lines.offset(&text, LineColumn { line, column: character }, Columns::Utf16);
-        let offset = offset.ok_or_else(|| ApiError::bad(format!("`{path}` has no position {line}:{character}")))?;
+        let offset =
+            offset.ok_or_else(|| ApiError::bad(format!("`{path}` has no position {line}:{character}")))?;
         files.insert(path.clone(), text.clone());
         program.check(&files).await;
         let own = |bytes: Range<usize>| range(lines.range(&text, bytes, Columns::Utf16));

@@ -76,8 +76,13 @@ impl Desk {
 
     /// Returns the open questions; the turn of a chat comes last.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
-        let mut open: Vec<Waiting> =
-            self.table().open.values().filter(|open| open.given.is_none()).map(|open| open.waiting.clone()).collect();
+        let mut open: Vec<Waiting> = self
+            .table()
+            .open
+            .values()
+            .filter(|open| open.given.is_none())
+            .map(|open| open.waiting.clone())
+            .collect();
         open.sort_by_key(is_turn);
         open
     }
@@ -94,12 +99,20 @@ impl Desk {
     }
 
     /// Gives an answer to a question. `seen` is the digest of the question that it is for.
-    pub(crate) fn give(&self, id: &QuestionId, seen: Option<&str>, given: Given, now_ms: u64) -> Result<(), NotTaken> {
+    pub(crate) fn give(
+        &self,
+        id: &QuestionId,
+        seen: Option<&str>,
+        given: Given,
+        now_ms: u64,
+    ) -> Result<(), NotTaken> {
         {
             let mut table = self.table();
             let Table { open, decided, .. } = &mut *table;
             let Some(open) = open.get_mut(id).filter(|open| open.given.is_none()) else {
-                return Err(decided.get(id).map_or(NotTaken::Unknown, |by| NotTaken::Decided(Arc::clone(by))));
+                return Err(decided
+                    .get(id)
+                    .map_or(NotTaken::Unknown, |by| NotTaken::Decided(Arc::clone(by))));
             };
             let Open { waiting, given: slot } = open;
             if waiting.question.has_expired(now_ms) {
@@ -162,8 +175,10 @@ impl Operator for Desk {
             }
             let put = Put { desk: self, id: &waiting.id };
             self.changed.notify();
-            let given =
-                self.changed.until(|| self.table().open.get_mut(&waiting.id).and_then(|open| open.given.take())).await;
+            let given = self
+                .changed
+                .until(|| self.table().open.get_mut(&waiting.id).and_then(|open| open.given.take()))
+                .await;
             drop(put);
             Reply::Given(given)
         })

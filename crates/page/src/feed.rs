@@ -1,6 +1,9 @@
 //! The events of a run that is under way, for the streams that follow it.
 
-use crate::{bridge::{Bridge, Signal}, message::{Effect, RequestId}};
+use crate::{
+    bridge::{Bridge, Signal},
+    message::{Effect, RequestId},
+};
 use llm_do_core::{
     call_path::CallPath,
     event::Event,
@@ -75,7 +78,11 @@ fn text_of(event: &Event, view: Option<RunChanges<'_>>) -> String {
 }
 
 /// Returns the records after that one as server-sent events, and the view of the run after them.
-pub(crate) fn texts_of(records: &[Arc<Record>], after: Option<u64>, view: bool) -> (String, Option<Box<RunView>>) {
+pub(crate) fn texts_of(
+    records: &[Arc<Record>],
+    after: Option<u64>,
+    view: bool,
+) -> (String, Option<Box<RunView>>) {
     let mut view = view.then(|| Box::new(RunView::with_changes()));
     let mut text = String::new();
     for record in records {
@@ -105,6 +112,17 @@ impl Feed {
     /// The number of records.
     pub(crate) fn len(&self) -> usize {
         self.state().records.len()
+    }
+
+    /// The time of the last record.
+    pub(crate) fn last_ms(&self) -> Option<u64> {
+        self.state().records.last().map(|record| record.at_ms)
+    }
+
+    /// Adds a record, which the log has written.
+    pub(crate) fn add(&self, record: Record) {
+        self.show(&Event::Record { record: Arc::new(record) });
+        self.recorded.notify();
     }
 
     /// The records so far.
@@ -172,7 +190,9 @@ impl Feed {
             Event::Delta { path, turn, delta } => {
                 begun(path, *turn, &mut |beginning| match (beginning.pieces.last_mut(), delta) {
                     (Some(Delta::Text { text: last }), Delta::Text { text })
-                    | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => last.push_str(text),
+                    | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => {
+                        last.push_str(text)
+                    }
                     _ => beginning.pieces.push(delta.clone()),
                 });
             }
@@ -194,34 +214,41 @@ impl Feed {
     }
 }
 
-impl EventSink for Feed {
-    fn event(&self, event: Event) {
+impl Feed {
+    /// Shows an event to all streams.
+    fn show(&self, event: &Event) {
         let mut texts = Vec::new();
         {
             let mut state = self.state();
-            Self::note(&mut state, &event);
-            if let Event::Record { record } = &event {
+            Self::note(&mut state, event);
+            if let Event::Record { record } = event {
                 if let RecordKind::Answered(_) = record.body {
                     state.answered.insert(QuestionId::new(&record.path, &record.step));
                 }
                 state.records.push(Arc::clone(record));
             }
             for Follower { request, view } in &mut state.followers {
-                let changes = match (&event, view) {
+                let changes = match (event, view) {
                     (Event::Record { record }, Some(view)) => {
                         view.fold(RecordRef::from(&**record));
                         Some(view.changes())
                     }
                     _ => None,
                 };
-                texts.push((*request, text_of(&event, changes)));
+                texts.push((*request, text_of(event, changes)));
             }
         }
         for (request, text) in texts {
             self.send(request, text);
         }
-        if matches!(event, Event::Record { .. }) {
-            self.recorded.notify();
-        }
     }
+}
+
+impl EventSink for Feed {
+    fn event(&self, event: Event) {
+        self.show(&event);
+    }
+
+    /// Does nothing: the log adds its records.
+    fn record(&self, _: RecordRef<'_>) {}
 }

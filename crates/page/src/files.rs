@@ -43,7 +43,9 @@ impl PageFiles {
             Ok(Done { kind: Some(kind), bytes, modified_ms, .. }) => {
                 Ok(Some(Found { kind, bytes: bytes.unwrap_or(0), modified_ms }))
             }
-            Ok(_) => Err(failed(at, &EffectError { kind: ErrorKind::Other, message: "no kind is given".into() })),
+            Ok(_) => {
+                Err(failed(at, &EffectError { kind: ErrorKind::Other, message: "no kind is given".into() }))
+            }
             Err(EffectError { kind: ErrorKind::Missing | ErrorKind::WrongKind, .. }) => Ok(None),
             Err(error) => Err(failed(at, &error)),
         }
@@ -109,13 +111,15 @@ impl PageFiles {
         }
         at.within_size(content.len() as u64)?;
         let run = self.run.clone();
-        let written = self.bridge.perform(|id| Effect::Write { id, run, path, base64: Bytes(content), new }).await;
+        let written =
+            self.bridge.perform(|id| Effect::Write { id, run, path, base64: Bytes(content), new }).await;
         written.map(drop).map_err(|error| failed(at, &error))
     }
 
     async fn entries(&self, at: &Located, folder: &Place) -> Result<Vec<crate::message::FileEntry>, FsError> {
         let path = path_of(folder);
-        let listed = self.bridge.perform(|id| Effect::List { id, path, deep: true, most: MOST_ENTRIES }).await;
+        let listed =
+            self.bridge.perform(|id| Effect::List { id, path, deep: true, most: MOST_ENTRIES }).await;
         match listed {
             Ok(Done { mut entries, .. }) => {
                 // Each folder's names sorted, depth first.

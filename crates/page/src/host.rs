@@ -1,12 +1,6 @@
 //! The means of one program in a page.
 
-use crate::{
-    bridge::Bridge,
-    files::PageFiles,
-    kinds,
-    message::Options,
-    transport::PageTransport,
-};
+use crate::{bridge::Bridge, files::PageFiles, kinds, message::Options, transport::PageTransport};
 use llm_do_core::{
     attachment::Attachment,
     authority::Place,
@@ -59,7 +53,8 @@ impl Means {
     /// Returns the providers with the keys of the visitor.
     pub(crate) fn providers(&self) -> Providers {
         let options = Arc::clone(&self.options);
-        let variable = move |name: &str| options.keys.get(name).or_else(|| options.variables.get(name)).cloned();
+        let variable =
+            move |name: &str| options.keys.get(name).or_else(|| options.variables.get(name)).cloned();
         let transport: Arc<dyn Transport> =
             Arc::new(PageTransport { bridge: self.bridge.clone(), run: self.run.clone() });
         let (timer, scripts) = (Arc::clone(&transport), self.scripts.clone());
@@ -76,7 +71,8 @@ impl Means {
     /// Makes the means of a loaded program.
     pub(crate) fn host(self, program: &Program) -> PageHost {
         let declared = program.providers().clone();
-        let custom = |all: Providers, (name, provider): (&String, &Provider)| all.custom(name, endpoint(provider));
+        let custom =
+            |all: Providers, (name, provider): (&String, &Provider)| all.custom(name, endpoint(provider));
         let providers = declared.iter().fold(self.providers(), custom);
         let Self { bridge, options, run, untrusted, .. } = self;
         PageHost {
@@ -147,7 +143,10 @@ impl Host for PageHost {
 
     fn real(&self, path: &Path) -> io::Result<Place> {
         let text = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Place::new(&format!("{}/{text}", if path.is_absolute() { "" } else { self.root.to_str().unwrap_or("") })))
+        Ok(Place::new(&format!(
+            "{}/{text}",
+            if path.is_absolute() { "" } else { self.root.to_str().unwrap_or("") }
+        )))
     }
 
     fn models(&self) -> Arc<dyn Models> {

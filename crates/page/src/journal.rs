@@ -16,7 +16,9 @@ const REFERENCE: &str = "\"$blob\":\"sha256:";
 /// Returns true if a text has the form of a run's ID.
 pub(crate) fn is_run_id(text: &str) -> bool {
     let digits = |part: Option<&str>, len: usize| {
-        part.is_some_and(|p| p.len() == len && p.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f')))
+        part.is_some_and(|p| {
+            p.len() == len && p.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
+        })
     };
     let mut parts = text.split('-');
     digits(parts.next(), 8) && digits(parts.next(), 6) && digits(parts.next(), 4) && parts.next().is_none()
@@ -54,12 +56,21 @@ async fn content(bridge: &Bridge, path: String) -> Result<Vec<u8>, EffectError> 
 ///
 /// # Errors
 /// There is none, or it can't be read.
-pub(crate) async fn read(bridge: &Bridge, program: &str, run: &str, sealer: &Sealer) -> Result<Read, EffectError> {
+pub(crate) async fn read(
+    bridge: &Bridge,
+    program: &str,
+    run: &str,
+    sealer: &Sealer,
+) -> Result<Read, EffectError> {
     let folder = folder_of(program, run);
     let bytes = content(bridge, format!("{folder}/journal.jsonl")).await?;
     let text = String::from_utf8_lossy(&bytes);
-    let named: BTreeSet<&str> =
-        text.split(REFERENCE).skip(1).filter_map(|rest| rest.get(..64)).filter(|hash| is_hash(hash)).collect();
+    let named: BTreeSet<&str> = text
+        .split(REFERENCE)
+        .skip(1)
+        .filter_map(|rest| rest.get(..64))
+        .filter(|hash| is_hash(hash))
+        .collect();
     let reading = named.into_iter().map(|hash| {
         let path = format!("{folder}/blobs/{hash}");
         async move { (hash.to_owned(), content(bridge, path).await) }
@@ -73,11 +84,13 @@ pub(crate) async fn read(bridge: &Bridge, program: &str, run: &str, sealer: &Sea
         kind: ErrorKind::Other,
         message: format!("the journal of {run} can't be read: {error}"),
     };
-    let Journal { records, whole_bytes, .. } = Journal::parse(&bytes, &blobs).map_err(|error| wrong(&error))?;
+    let Journal { records, whole_bytes, .. } =
+        Journal::parse(&bytes, &blobs).map_err(|error| wrong(&error))?;
     let mut seals = sealer.chain(run);
     let whole = usize::try_from(whole_bytes).unwrap_or(bytes.len()).min(bytes.len());
     let lines = bytes[..whole].to_vec();
-    let sealed = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).all(|line| seals.admits(line));
+    let sealed =
+        lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).all(|line| seals.admits(line));
     Ok(Read { records, bytes: bytes.len() as u64, whole_bytes, seals: sealed.then_some(seals), lines })
 }
 

@@ -25,7 +25,9 @@ struct Absent {
 impl Absent {
     fn reason(&self) -> String {
         let Self { name, needs, .. } = self;
-        format!("the toolset `{name}` needs {needs}, which a web page does not have: run the program with `llm-do run`")
+        format!(
+            "the toolset `{name}` needs {needs}, which a web page does not have: run the program with `llm-do run`"
+        )
     }
 }
 
@@ -93,13 +95,7 @@ pub(crate) fn kinds() -> ToolsetRegistry {
         reserved: Some("client"),
     };
     let absent = [
-        Absent {
-            name: "shell",
-            tools: &["shell"],
-            declarations: None,
-            runs_code: false,
-            needs: "processes",
-        },
+        Absent { name: "shell", tools: &["shell"], declarations: None, runs_code: false, needs: "processes" },
         Absent { name: "custom", tools: &[], declarations: None, runs_code: true, needs: "an interpreter" },
         Absent {
             name: "mcp",

@@ -156,7 +156,9 @@ impl LiveRun {
             return Ok(true);
         }
         if !self.desk.has_room() {
-            return Err(ApiError::conflict("too many messages wait for the conversation: send this one later"));
+            return Err(ApiError::conflict(
+                "too many messages wait for the conversation: send this one later",
+            ));
         }
         queue(false)?;
         self.desk.queue(said());

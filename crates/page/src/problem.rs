@@ -92,7 +92,9 @@ impl From<Obstacle> for ApiError {
     fn from(obstacle: Obstacle) -> Self {
         match &obstacle {
             Obstacle::Program(found) => Self::broken(&found.0),
-            Obstacle::Input(_) | Obstacle::Attachment { .. } => Self::new(422, "bad_input", obstacle.to_string()),
+            Obstacle::Input(_) | Obstacle::Attachment { .. } => {
+                Self::new(422, "bad_input", obstacle.to_string())
+            }
             Obstacle::Grants(missing) => {
                 let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
                 Self::new(403, "forbidden", format!("the program asks for grants: {}", missing.join("; ")))

@@ -19,7 +19,9 @@ fn failed(error: &FsError) -> ApiError {
     match error {
         FsError::NotFound(_) | FsError::Refused(_) => ApiError::not_found(error.to_string()),
         FsError::TooLarge { .. } => ApiError::new(413, "too_large", error.to_string()),
-        FsError::WrongKind { .. } | FsError::Exists(_) | FsError::NotEmpty(_) => ApiError::bad(error.to_string()),
+        FsError::WrongKind { .. } | FsError::Exists(_) | FsError::NotEmpty(_) => {
+            ApiError::bad(error.to_string())
+        }
         FsError::Io { .. } => ApiError::new(500, "internal", error.to_string()),
     }
 }

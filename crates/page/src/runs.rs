@@ -13,6 +13,7 @@ use crate::{
     routes::Route,
     service::Service,
 };
+use futures_util::future::select;
 use jiff::{Timestamp, tz::TimeZone};
 use llm_do_core::{
     call_path::CallPath,
@@ -26,14 +27,13 @@ use llm_do_core::{
 };
 use llm_do_host::{Input, Invocation, Run, RunOptions, RunPorts, Said, Session};
 use llm_do_program::signatures::not_for_clients;
-use llm_do_records::{
-    Compared, History, Journal, ReplayDriver, Section, WholeRun, page, sections,
-};
+use llm_do_records::{Compared, History, Journal, ReplayDriver, Section, WholeRun, page, sections};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    pin::pin,
     sync::Arc,
 };
 
@@ -208,8 +208,8 @@ impl Service {
         let mut canonical = body.clone();
         canonical.sort_all_objects();
         let fingerprint = sha256(canonical.to_string().as_bytes());
-        let request: StartRun =
-            serde_json::from_value(body).map_err(|error| ApiError::bad(format!("the body is wrong: {error}")))?;
+        let request: StartRun = serde_json::from_value(body)
+            .map_err(|error| ApiError::bad(format!("the body is wrong: {error}")))?;
         let key = route.header("idempotency-key").map(str::to_owned);
         if let Some(key) = &key
             && let Some(run) = self.keyed(key, &fingerprint)?
@@ -258,9 +258,16 @@ impl Service {
         };
         let shown = Some(title(&text)).filter(|_| !session.holds_secret(&text));
         let input = Input { message: request.message, json: request.input, ..Input::default() };
-        let log = self.log(&program.name, &id, &session, self.sealer()?.chain(&id), &[]);
-        let (desk, feed) = (Arc::new(Desk::default()), Arc::new(Feed::new(self.bridge.clone(), Arc::clone(&id), Vec::new())));
-        let run = session.start(Arc::clone(&id), log, &input, Some(Arc::clone(&desk) as _), Some(Arc::clone(&feed) as _));
+        let feed = Arc::new(Feed::new(self.bridge.clone(), Arc::clone(&id), Vec::new()));
+        let log = self.log(&program.name, &id, &session, self.sealer()?.chain(&id), &feed);
+        let desk = Arc::new(Desk::default());
+        let run = session.start(
+            Arc::clone(&id),
+            log,
+            &input,
+            Some(Arc::clone(&desk) as _),
+            Some(Arc::clone(&feed) as _),
+        );
         let run = run.inspect_err(|_| self.unlock(&program.name, &id))?;
         let live = LiveRun::new(
             &run,
@@ -277,7 +284,9 @@ impl Service {
         self.set_off(&live, run, guard);
         match live.until_longer(0).await {
             true => Ok((live, 201)),
-            false => Err(ApiError::storage(self.halted(&id).unwrap_or_else(|| "the run left no record".into()))),
+            false => {
+                Err(ApiError::storage(self.halted(&id).unwrap_or_else(|| "the run left no record".into())))
+            }
         }
     }
 
@@ -287,10 +296,17 @@ impl Service {
         id: &Arc<str>,
         session: &Session<PageHost>,
         seals: llm_do_records::Chain,
-        before: &[Record],
+        feed: &Arc<Feed>,
     ) -> PageLog {
         let redactor = Arc::clone(llm_do_host::Host::redactor(&**session.host()));
-        PageLog::new(self.bridge.clone(), Arc::clone(id), folder_of(program, id), redactor, seals, before)
+        PageLog::new(
+            self.bridge.clone(),
+            Arc::clone(id),
+            folder_of(program, id),
+            redactor,
+            seals,
+            Arc::clone(feed),
+        )
     }
 
     /// Reserves the ID of a new run.
@@ -389,15 +405,20 @@ impl Service {
                 continue;
             }
             let path = runs_of(&name);
-            let listed = self.bridge.perform(|id| Effect::List { id, path, deep: false, most: 100_000 }).await;
+            let listed =
+                self.bridge.perform(|id| Effect::List { id, path, deep: false, most: 100_000 }).await;
             let Ok(Done { entries, .. }) = listed else { continue };
-            for entry in entries.into_iter().filter(|entry| entry.kind == FileKind::Folder && is_run_id(&entry.path)) {
+            for entry in
+                entries.into_iter().filter(|entry| entry.kind == FileKind::Folder && is_run_id(&entry.path))
+            {
                 if let Some(live) = self.run(&entry.path) {
                     runs.push((self.run_view(&live), None));
                     continue;
                 }
                 // A folder without a record is no run.
-                let Ok(read) = journal::read(&self.bridge, &name, &entry.path, &sealer).await else { continue };
+                let Ok(read) = journal::read(&self.bridge, &name, &entry.path, &sealer).await else {
+                    continue;
+                };
                 let stored = Stored { program: name.as_str().into(), id: entry.path.into(), read };
                 runs.push((self.stored_view(&stored, false), Some(stored)));
             }
@@ -432,7 +453,9 @@ impl Service {
                 && (states.is_empty() || states.iter().any(|state| run["state"] == **state))
                 && text.as_deref().is_none_or(|text| {
                     let output = stored.as_ref().and_then(|stored| match stored.read.records.last()?.body {
-                        RecordKind::RunEnded { ending: Ending::Output(ref output), .. } => Some(output.to_string()),
+                        RecordKind::RunEnded { ending: Ending::Output(ref output), .. } => {
+                            Some(output.to_string())
+                        }
                         _ => None,
                     });
                     format!("{run}{}", output.unwrap_or_default()).to_lowercase().contains(text)
@@ -488,13 +511,26 @@ impl Service {
     ///
     /// # Errors
     /// The message is not taken, or the run can't continue.
-    pub(crate) async fn message_run(self: &Arc<Self>, id: &str, given: SendMessage) -> Result<bool, ApiError> {
+    pub(crate) async fn message_run(
+        self: &Arc<Self>,
+        id: &str,
+        given: SendMessage,
+    ) -> Result<bool, ApiError> {
+        let was_live = self.run(id).is_some();
         let live = self.continue_run(id).await?;
         if !live.chat {
             return Err(ApiError::conflict(format!("the run `{id}` is no chat")));
         }
-        // A chat that was continued puts the question of its turn again.
-        live.desk.changed.until(|| (live.desk.waits() || live.feed.len() > 0 || live.is_over()).then_some(())).await;
+        // A chat that was continued puts the question of its turn again, or goes on with an answer.
+        let begun = live.feed.len();
+        let is_ready = || was_live || live.desk.waits() || live.feed.len() > begun || live.is_over();
+        while !is_ready() {
+            select(
+                pin!(live.desk.changed.until(|| is_ready().then_some(()))),
+                pin!(live.feed.recorded.until(|| is_ready().then_some(()))),
+            )
+            .await;
+        }
         live.say(given.text, given.now, self.bridge.now_ms()).await
     }
 
@@ -532,34 +568,44 @@ impl Service {
         if let Some(RecordKind::RunEnded { status, .. }) = records.last().map(|record| &record.body)
             && !matches!(status, RunStatus::Suspended | RunStatus::Interrupted)
         {
-            return Err(ApiError::conflict(format!("the run is {}: there is nothing left to do", name_of(*status))));
+            return Err(ApiError::conflict(format!(
+                "the run is {}: there is nothing left to do",
+                name_of(*status)
+            )));
         }
         let Some(seals) = seals else {
             return Err(ApiError::conflict(
                 "the run was not written in this browser, or was changed since: it can be looked at, and not be continued",
             ));
         };
-        let Some(Record { body: RecordKind::RunStarted { entry, chat, approval, date, definitions, invocation, .. }, at_ms, .. }) =
-            records.first()
+        let Some(Record {
+            body: RecordKind::RunStarted { entry, chat, approval, date, definitions, invocation, .. },
+            at_ms,
+            ..
+        }) = records.first()
         else {
             return Err(ApiError::conflict("the run was cut off before its first record"));
         };
         let invocation = Invocation::deserialize(invocation.as_deref().cloned().unwrap_or_default());
-        let invocation = invocation.map_err(|error| ApiError::conflict(format!("the run can't be continued: {error}")))?;
+        let invocation =
+            invocation.map_err(|error| ApiError::conflict(format!("the run can't be continued: {error}")))?;
         let (chat, date, started_ms, input) = (*chat, Arc::clone(date), *at_ms, invocation.input.clone());
         let program = self.program(name).await?;
         let options = self.options();
         let given = |host: &PageHost| {
             let base = run_options(&options, &Asked::default(), host)?;
             let real = |path: &std::path::Path| llm_do_host::Host::real(host, path);
-            let options = invocation.options(base, &real).map_err(|error| ApiError::conflict(error.to_string()))?;
+            let options =
+                invocation.options(base, &real).map_err(|error| ApiError::conflict(error.to_string()))?;
             // The mode decides which tools a worker is offered, so that it can't change.
             Ok(RunOptions { mode: Some(*approval), unattended: Mode::Defer, ..options })
         };
         let session =
             program.session(Some(entry), &options, Some(Arc::clone(id)), &BTreeMap::new(), given).await?;
         let changed = definitions.iter().find(|then| {
-            let same = |now: &&llm_do_core::journal::UsedDefinition| now.worker == then.worker && now.sha256 == then.sha256;
+            let same = |now: &&llm_do_core::journal::UsedDefinition| {
+                now.worker == then.worker && now.sha256 == then.sha256
+            };
             !session.definitions().iter().any(|now| same(&now))
         });
         if let Some(changed) = changed {
@@ -581,12 +627,16 @@ impl Service {
             }
         }
         for queued in history.queued(&CallPath::root()) {
-            let said = Said { text: queued.text.to_string(), by: Arc::clone(&queued.by), via: Arc::clone(&queued.via) };
+            let said = Said {
+                text: queued.text.to_string(),
+                by: Arc::clone(&queued.by),
+                via: Arc::clone(&queued.via),
+            };
             desk.queue(said);
         }
-        let log = self.log(name, id, &session, seals, &records);
         let title = title_of(&records);
         let feed = Arc::new(Feed::new(self.bridge.clone(), Arc::clone(id), records));
+        let log = self.log(name, id, &session, seals, &feed);
         let ports = RunPorts {
             id: Arc::clone(id),
             date,
@@ -628,7 +678,8 @@ impl Service {
             return Err(ApiError::conflict("the run was cut off before its first record"));
         };
         let invocation = Invocation::deserialize(invocation.as_deref().cloned().unwrap_or_default());
-        let invocation = invocation.map_err(|error| ApiError::conflict(format!("the run can't be replayed: {error}")))?;
+        let invocation =
+            invocation.map_err(|error| ApiError::conflict(format!("the run can't be replayed: {error}")))?;
         let model = records.iter().find_map(|record| match &record.body {
             RecordKind::ConversationStarted { model, .. } => Some(model.to_string()),
             _ => None,
@@ -639,7 +690,8 @@ impl Service {
             let mut base = run_options(&options, &Asked::default(), host)?;
             base.model = None;
             let real = |path: &std::path::Path| llm_do_host::Host::real(host, path);
-            let options = invocation.options(base, &real).map_err(|error| ApiError::conflict(error.to_string()))?;
+            let options =
+                invocation.options(base, &real).map_err(|error| ApiError::conflict(error.to_string()))?;
             Ok::<_, ApiError>(RunOptions { mode: Some(approval), unattended: Mode::Defer, ..options })
         };
         let opened = program.load(Some(&entry), &options, None, &BTreeMap::new()).await?;
@@ -680,11 +732,12 @@ impl Service {
             if view["started_ms"].as_u64().unwrap_or(0) < since_ms {
                 continue;
             }
-            let records: Vec<Arc<Record>> = match (&stored, self.run(view["run"].as_str().unwrap_or_default())) {
-                (Some(stored), _) => stored.read.records.iter().cloned().map(Arc::new).collect(),
-                (None, Some(live)) => live.feed.records(),
-                (None, None) => continue,
-            };
+            let records: Vec<Arc<Record>> =
+                match (&stored, self.run(view["run"].as_str().unwrap_or_default())) {
+                    (Some(stored), _) => stored.read.records.iter().cloned().map(Arc::new).collect(),
+                    (None, Some(live)) => live.feed.records(),
+                    (None, None) => continue,
+                };
             let spent = spent_by(&records);
             total.runs += 1;
             let day = i64::try_from(view["started_ms"].as_u64().unwrap_or(0)).unwrap_or(0);
@@ -810,4 +863,3 @@ fn spent_by(records: &[Arc<Record>]) -> BTreeMap<(String, String), Line> {
     }
     spent
 }
-

@@ -9,7 +9,10 @@ use crate::{
     routes::Route,
     tasks::Spawner,
 };
-use llm_do_core::{origin::UntrustedSet, worker::{WorkerDefinition, WorkerMode}};
+use llm_do_core::{
+    origin::UntrustedSet,
+    worker::{WorkerDefinition, WorkerMode},
+};
 use llm_do_host::Session;
 use llm_do_models::Providers;
 use llm_do_program::signatures::client_schema;
@@ -116,10 +119,11 @@ impl Service {
         self.state().halted.get(run).cloned()
     }
 
-    /// Ends a run whose journal can't be written.
-    pub(crate) fn break_off(&self, run: &str) {
-        if let Some(live) = self.run(run) {
-            live.canceller.cancel();
+    /// Ends a run whose journal can't be written. If its task has ended meanwhile, its end is not recorded.
+    pub(crate) fn break_off(&self, run: &Arc<str>, reason: String) {
+        match self.run(run) {
+            Some(live) => live.canceller.cancel(),
+            None => drop(self.state().halted.insert(Arc::clone(run), reason)),
         }
     }
 
@@ -179,7 +183,8 @@ impl Service {
     fn tell_run(&self, followers: &[RequestId], live: &LiveRun, state: &'static str) {
         let LiveRun { id, program, worker, chat, .. } = live;
         for request in followers {
-            let notice = json!({"run": id, "program": program, "worker": worker, "state": state, "chat": chat});
+            let notice =
+                json!({"run": id, "program": program, "worker": worker, "state": state, "chat": chat});
             self.send(*request, "run", &notice);
         }
     }
@@ -209,7 +214,8 @@ impl Service {
 
     /// Returns the names of the programs.
     pub(crate) async fn program_names(&self) -> Result<Vec<String>, ApiError> {
-        let listed = self.bridge.perform(|id| Effect::List { id, path: String::new(), deep: false, most: 1000 });
+        let listed =
+            self.bridge.perform(|id| Effect::List { id, path: String::new(), deep: false, most: 1000 });
         let Done { entries, .. } = listed.await?;
         let folders = entries.into_iter().filter(|entry| entry.kind == FileKind::Folder);
         let mut names: Vec<String> =
@@ -225,7 +231,11 @@ impl Service {
     }
 
     fn nothing(&self, request: &AppRequest, status: u16, run: Option<&Arc<str>>) {
-        self.bridge.respond(request.id, run.cloned(), Answer { status, headers: Vec::new(), body: Body::None });
+        self.bridge.respond(
+            request.id,
+            run.cloned(),
+            Answer { status, headers: Vec::new(), body: Body::None },
+        );
     }
 
     /// Answers a request.
@@ -268,7 +278,8 @@ impl Service {
             ("GET", ["v1", "runs", run, "events"]) => {
                 let after = match route.header("last-event-id") {
                     Some(text) => Some(
-                        text.parse().map_err(|_| ApiError::bad("Last-Event-ID is not the number of a record"))?,
+                        text.parse()
+                            .map_err(|_| ApiError::bad("Last-Event-ID is not the number of a record"))?,
                     ),
                     None => None,
                 };
@@ -321,7 +332,11 @@ impl Service {
                     ("content-type".to_owned(), "application/octet-stream".to_owned()),
                     ("content-disposition".to_owned(), format!("attachment; filename=\"{name}\"")),
                 ];
-                self.bridge.respond(request.id, None, Answer { status: 200, headers, body: Body::Bytes(bytes) });
+                self.bridge.respond(
+                    request.id,
+                    None,
+                    Answer { status: 200, headers, body: Body::Bytes(bytes) },
+                );
             }
             ("GET", ["v1", "questions"]) => {
                 let previews = route.flag("previews")?.unwrap_or(true);
@@ -374,11 +389,16 @@ impl Service {
             ("POST", ["v1", "programs", program, kind @ ("completion" | "hover" | "definition")]) => {
                 self.json(request, 200, &self.language(program, kind, route.body()?).await?);
             }
-            ("POST", ["v1", "uploads"]) => return Err(ApiError::not_in_page("uploads: write the file into the program's folder")),
+            ("POST", ["v1", "uploads"]) => {
+                return Err(ApiError::not_in_page("uploads: write the file into the program's folder"));
+            }
             (_, ["v1", "triggers", ..]) => return Err(ApiError::not_in_page("triggers")),
             (_, ["v1", "programs", _, "tests", ..]) => return Err(ApiError::not_in_page("tests")),
             (_, ["v1", "programs", _, "maps", ..]) => return Err(ApiError::not_in_page("maps")),
-            (_, ["v1", "models" | "chat" | "responses" | "ag-ui" | "notify", ..] | ["mcp" | "answer", ..]) => {
+            (
+                _,
+                ["v1", "models" | "chat" | "responses" | "ag-ui" | "notify", ..] | ["mcp" | "answer", ..],
+            ) => {
                 return Err(ApiError::not_in_page("interfaces for other programs"));
             }
             _ => return Err(ApiError::not_found("there is no such path")),
@@ -405,7 +425,9 @@ impl Service {
             keys.iter().any(|key| options.keys.contains_key(*key))
         };
         let providers = ["anthropic", "openai", "gemini", "openrouter", "mistral", "groq", "xai", "deepseek"];
-        models.extend(providers.iter().filter(|name| has_key(name)).filter_map(|name| Providers::usual_model(name)));
+        models.extend(
+            providers.iter().filter(|name| has_key(name)).filter_map(|name| Providers::usual_model(name)),
+        );
         models.sort();
         models.dedup();
         models

@@ -55,7 +55,9 @@ impl Tasks {
             match self.running.poll_next_unpin(&mut context) {
                 Poll::Ready(Some(())) => {}
                 Poll::Ready(None) if !is_new => return,
-                Poll::Pending if !is_new && !self.woken.0.load(Ordering::Acquire) && !self.has_new() => return,
+                Poll::Pending if !is_new && !self.woken.0.load(Ordering::Acquire) && !self.has_new() => {
+                    return;
+                }
                 Poll::Ready(None) | Poll::Pending => {}
             }
         }

@@ -40,10 +40,8 @@ impl Transport for PageTransport {
                 (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
             });
             let headers = headers.collect();
-            let body = String::from_utf8(body).map_err(|error| SendError {
-                kind: SendErrorKind::Request,
-                cause: error.to_string(),
-            })?;
+            let body = String::from_utf8(body)
+                .map_err(|error| SendError { kind: SendErrorKind::Request, cause: error.to_string() })?;
             let mut sent = bridge.start(|id| Effect::Send {
                 id,
                 run,

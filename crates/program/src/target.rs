@@ -1,6 +1,7 @@
 //! Resolution of TARGET on the command line: a file, a folder, or a name in the old flat registry. See
 //! `docs/guides/projects.md`.
 
+pub use crate::request::Request;
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     library::DiskLibraries,
@@ -12,7 +13,6 @@ use crate::{
     source::{DiskTree, SourceError},
     start::{Source, Start},
 };
-pub use crate::request::Request;
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
 use std::{
     fs,
