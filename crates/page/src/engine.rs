@@ -83,7 +83,7 @@ impl Engine {
                     self.bridge.respond(request, None, ApiError::storage(&reason).answer());
                 }
             }
-            self.service.break_off(&run);
+            self.service.break_off(&run, reason);
         }
     }
 }

@@ -114,6 +114,17 @@ impl Feed {
         self.state().records.len()
     }
 
+    /// The time of the last record.
+    pub(crate) fn last_ms(&self) -> Option<u64> {
+        self.state().records.last().map(|record| record.at_ms)
+    }
+
+    /// Adds a record, which the log has written.
+    pub(crate) fn add(&self, record: Record) {
+        self.show(&Event::Record { record: Arc::new(record) });
+        self.recorded.notify();
+    }
+
     /// The records so far.
     pub(crate) fn records(&self) -> Vec<Arc<Record>> {
         self.state().records.clone()
@@ -203,34 +214,41 @@ impl Feed {
     }
 }
 
-impl EventSink for Feed {
-    fn event(&self, event: Event) {
+impl Feed {
+    /// Shows an event to all streams.
+    fn show(&self, event: &Event) {
         let mut texts = Vec::new();
         {
             let mut state = self.state();
-            Self::note(&mut state, &event);
-            if let Event::Record { record } = &event {
+            Self::note(&mut state, event);
+            if let Event::Record { record } = event {
                 if let RecordKind::Answered(_) = record.body {
                     state.answered.insert(QuestionId::new(&record.path, &record.step));
                 }
                 state.records.push(Arc::clone(record));
             }
             for Follower { request, view } in &mut state.followers {
-                let changes = match (&event, view) {
+                let changes = match (event, view) {
                     (Event::Record { record }, Some(view)) => {
                         view.fold(RecordRef::from(&**record));
                         Some(view.changes())
                     }
                     _ => None,
                 };
-                texts.push((*request, text_of(&event, changes)));
+                texts.push((*request, text_of(event, changes)));
             }
         }
         for (request, text) in texts {
             self.send(request, text);
         }
-        if matches!(event, Event::Record { .. }) {
-            self.recorded.notify();
-        }
     }
+}
+
+impl EventSink for Feed {
+    fn event(&self, event: Event) {
+        self.show(&event);
+    }
+
+    /// Does nothing: the log adds its records.
+    fn record(&self, _: RecordRef<'_>) {}
 }

@@ -7,7 +7,7 @@ use llm_do_core::{
     risk::Risk,
     schema::Schema,
     send::BoxFuture,
-    toolset::{Declarations, ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::{Declarations, ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime},
     worker::WorkerDefinition,
 };
 use serde_json::{Value, json};
@@ -67,7 +67,9 @@ impl ToolsetKind for Absent {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
+}
 
+impl ToolsetRuntime for Absent {
     fn build<'a>(
         &'a self,
         _: &'a Value,

@@ -31,3 +31,4 @@ mod transport;
 mod tree;
 
 pub use engine::Engine;
+pub use program::load_options;

@@ -4,13 +4,8 @@
 //! performs the list in order and stops at a write that fails, so a record is durable before its consequences, although
 //! [`RunLog::append`] returns before the write. After a failure no further record is taken, and the run ends.
 
-use crate::bridge::Bridge;
-use llm_do_core::{
-    call_path::CallPath,
-    journal::{Record, RecordKind},
-    outcome::Halt,
-    step_name::StepName,
-};
+use crate::{bridge::Bridge, feed::Feed};
+use llm_do_core::{call_path::CallPath, journal::RecordKind, outcome::Halt, step_name::StepName};
 use llm_do_host::{EventSink, RunLog, Written};
 use llm_do_records::{Chain, RecordRef, Redactor, write_line};
 use std::{
@@ -28,6 +23,8 @@ pub(crate) struct PageLog {
     /// The folder of the run.
     folder: String,
     redactor: Arc<Redactor>,
+    /// The streams that get every record, also those that the driver shows to no listener.
+    feed: Arc<Feed>,
     tail: Mutex<Tail>,
 }
 
@@ -41,18 +38,18 @@ struct Tail {
 }
 
 impl PageLog {
-    /// The log of a new run, or of one that continues after these records. `seals` are those up to the last record.
+    /// The log of a new run, or of one that continues after the records of its feed. `seals` are those up to the last record.
     pub(crate) fn new(
         bridge: Bridge,
         run: Arc<str>,
         folder: String,
         redactor: Arc<Redactor>,
         seals: Chain,
-        before: &[Record],
+        feed: Arc<Feed>,
     ) -> Self {
-        let last_ms = before.last().map_or_else(|| bridge.now_ms(), |record| record.at_ms);
-        let tail = Tail { next: before.len() as u64, last_ms, seals, stored: HashSet::new(), written: 0 };
-        Self { bridge, run, folder, redactor, tail: Mutex::new(tail) }
+        let last_ms = feed.last_ms().unwrap_or_else(|| bridge.now_ms());
+        let tail = Tail { next: feed.len() as u64, last_ms, seals, stored: HashSet::new(), written: 0 };
+        Self { bridge, run, folder, redactor, feed, tail: Mutex::new(tail) }
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -98,6 +95,7 @@ impl RunLog for PageLog {
         (tail.next, tail.last_ms) = (seq + 1, at_ms);
         drop(tail);
         let body = recorded.unwrap_or(body);
+        self.feed.add(RecordRef { seq, at_ms, path, step, body: &body }.to_record());
         if let Some(listener) = listener {
             listener.record(RecordRef { seq, at_ms, path, step, body: &body });
         }

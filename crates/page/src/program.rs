@@ -36,6 +36,22 @@ fn provider_names(providers: &Providers) -> Vec<String> {
     names
 }
 
+/// Returns what a page can load: the kinds of toolsets and the providers that it knows.
+pub fn load_options() -> LoadOptions {
+    let means = Means {
+        bridge: Bridge::default(),
+        options: Arc::default(),
+        run: None,
+        scripts: BTreeMap::new(),
+        untrusted: Arc::default(),
+    };
+    LoadOptions {
+        toolsets: kinds::kinds(),
+        providers: provider_names(&means.providers()),
+        ..LoadOptions::default()
+    }
+}
+
 /// A program.
 pub(crate) struct PageProgram {
     pub(crate) name: Arc<str>,
@@ -46,7 +62,7 @@ pub(crate) struct PageProgram {
     checker: Mutex<Option<Checker>>,
 }
 
-/// What a request of the app says about a run.
+/// The settings of one run in a request of the app.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) chat: bool,
@@ -87,14 +103,6 @@ impl PageProgram {
         Source { tree, start: Start::Entry(start), manifest: true, work: None }
     }
 
-    fn load_options(&self, providers: &Providers) -> LoadOptions {
-        LoadOptions {
-            toolsets: kinds::kinds(),
-            providers: provider_names(providers),
-            ..LoadOptions::default()
-        }
-    }
-
     fn means(&self, options: &Arc<Options>, run: Option<Arc<str>>) -> Means {
         Means {
             bridge: self.bridge.clone(),
@@ -107,8 +115,7 @@ impl PageProgram {
 
     /// Returns the findings of `check`, with these texts in the place of files.
     pub(crate) async fn check(&self, texts: &BTreeMap<String, String>) -> Vec<Diagnostic> {
-        let options = Arc::default();
-        let host = self.load_options(&self.means(&options, None).providers());
+        let host = load_options();
         let mut kept = self.checker.lock().unwrap_or_else(PoisonError::into_inner).take();
         let found = loaded(&self.bridge, &self.tree, || {
             // A check that lacked a file is done again as a whole.
@@ -179,7 +186,7 @@ impl PageProgram {
             let means = Means { scripts: scripts.clone(), ..self.means(options, run.clone()) };
             let opening = Opening {
                 source: self.source(Arc::clone(&tree), worker.map(str::to_owned)),
-                load_options: self.load_options(&means.providers()),
+                load_options: load_options(),
                 request: request.clone(),
             };
             Loaded::load(opening, |program| {

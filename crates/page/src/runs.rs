@@ -13,6 +13,7 @@ use crate::{
     routes::Route,
     service::Service,
 };
+use futures_util::future::select;
 use jiff::{Timestamp, tz::TimeZone};
 use llm_do_core::{
     call_path::CallPath,
@@ -32,6 +33,7 @@ use serde_json::{Value, json};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    pin::pin,
     sync::Arc,
 };
 
@@ -256,11 +258,9 @@ impl Service {
         };
         let shown = Some(title(&text)).filter(|_| !session.holds_secret(&text));
         let input = Input { message: request.message, json: request.input, ..Input::default() };
-        let log = self.log(&program.name, &id, &session, self.sealer()?.chain(&id), &[]);
-        let (desk, feed) = (
-            Arc::new(Desk::default()),
-            Arc::new(Feed::new(self.bridge.clone(), Arc::clone(&id), Vec::new())),
-        );
+        let feed = Arc::new(Feed::new(self.bridge.clone(), Arc::clone(&id), Vec::new()));
+        let log = self.log(&program.name, &id, &session, self.sealer()?.chain(&id), &feed);
+        let desk = Arc::new(Desk::default());
         let run = session.start(
             Arc::clone(&id),
             log,
@@ -296,10 +296,17 @@ impl Service {
         id: &Arc<str>,
         session: &Session<PageHost>,
         seals: llm_do_records::Chain,
-        before: &[Record],
+        feed: &Arc<Feed>,
     ) -> PageLog {
         let redactor = Arc::clone(llm_do_host::Host::redactor(&**session.host()));
-        PageLog::new(self.bridge.clone(), Arc::clone(id), folder_of(program, id), redactor, seals, before)
+        PageLog::new(
+            self.bridge.clone(),
+            Arc::clone(id),
+            folder_of(program, id),
+            redactor,
+            seals,
+            Arc::clone(feed),
+        )
     }
 
     /// Reserves the ID of a new run.
@@ -509,15 +516,21 @@ impl Service {
         id: &str,
         given: SendMessage,
     ) -> Result<bool, ApiError> {
+        let was_live = self.run(id).is_some();
         let live = self.continue_run(id).await?;
         if !live.chat {
             return Err(ApiError::conflict(format!("the run `{id}` is no chat")));
         }
-        // A chat that was continued puts the question of its turn again.
-        live.desk
-            .changed
-            .until(|| (live.desk.waits() || live.feed.len() > 0 || live.is_over()).then_some(()))
+        // A chat that was continued puts the question of its turn again, or goes on with an answer.
+        let begun = live.feed.len();
+        let is_ready = || was_live || live.desk.waits() || live.feed.len() > begun || live.is_over();
+        while !is_ready() {
+            select(
+                pin!(live.desk.changed.until(|| is_ready().then_some(()))),
+                pin!(live.feed.recorded.until(|| is_ready().then_some(()))),
+            )
             .await;
+        }
         live.say(given.text, given.now, self.bridge.now_ms()).await
     }
 
@@ -621,9 +634,9 @@ impl Service {
             };
             desk.queue(said);
         }
-        let log = self.log(name, id, &session, seals, &records);
         let title = title_of(&records);
         let feed = Arc::new(Feed::new(self.bridge.clone(), Arc::clone(id), records));
+        let log = self.log(name, id, &session, seals, &feed);
         let ports = RunPorts {
             id: Arc::clone(id),
             date,

@@ -119,10 +119,11 @@ impl Service {
         self.state().halted.get(run).cloned()
     }
 
-    /// Ends a run whose journal can't be written.
-    pub(crate) fn break_off(&self, run: &str) {
-        if let Some(live) = self.run(run) {
-            live.canceller.cancel();
+    /// Ends a run whose journal can't be written. If its task has ended meanwhile, its end is not recorded.
+    pub(crate) fn break_off(&self, run: &Arc<str>, reason: String) {
+        match self.run(run) {
+            Some(live) => live.canceller.cancel(),
+            None => drop(self.state().halted.insert(Arc::clone(run), reason)),
         }
     }
 

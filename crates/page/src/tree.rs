@@ -7,7 +7,7 @@
 use crate::{
     bridge::Bridge,
     files::path_of,
-    message::{Bytes, Done, Effect, EffectError, ErrorKind, FileKind},
+    message::{Bytes, Done, Effect, EffectError, ErrorKind, FileEntry, FileKind},
 };
 use llm_do_core::authority::Place;
 use llm_do_program::source::{Kind, LARGEST_DEFINITION, RealPlace, SourceError, SourceTree, plain};
@@ -46,7 +46,12 @@ impl PageTree {
             let message = format!("the program has more than {MOST_ENTRIES} files and folders");
             return Err(EffectError { kind: ErrorKind::Other, message });
         }
-        let names = listed.entries.into_iter().filter_map(|entry| {
+        // Of llm-do's own folder only the files count: a change of the program that was cut off is noted there.
+        let path = format!("{program}/.llm-do");
+        let own = bridge.perform(|id| Effect::List { id, path, deep: false, most: MOST_ENTRIES }).await;
+        let own = own.map(|done| done.entries).unwrap_or_default().into_iter();
+        let own = own.map(|entry| FileEntry { path: format!(".llm-do/{}", entry.path), ..entry });
+        let names = listed.entries.into_iter().chain(own).filter_map(|entry| {
             let kind = match entry.kind {
                 FileKind::File => Kind::File,
                 FileKind::Folder => Kind::Folder,
