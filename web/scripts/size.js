@@ -3,8 +3,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const LIMIT = 350_000;
-/** The first load of a page that runs the engine, with the engine. */
+/** The first load of a page that runs the engine, and the engine, which is loaded while the page is shown. */
 const PAGE_LIMIT = 600_000;
+const ENGINE_LIMIT = 2_000_000;
 const dist = new URL("../dist/", import.meta.url);
 /** @param {string} name */
 const size = (name) => gzipSync(readFileSync(new URL(name, dist)), { level: 9 }).length;
@@ -32,10 +33,10 @@ if (all > LIMIT) {
   process.stderr.write(`the app has ${all} bytes, more than ${LIMIT}\n`);
   process.exit(1);
 }
+const page = sum(firstOf("page.html"));
 const engine = existsSync(new URL("engine.wasm", dist)) ? size("engine.wasm") : 0;
-const page = sum(firstOf("page.html")) + engine;
-process.stdout.write(`compressed: first load of a page that runs the engine ${page} bytes, ${engine} of them the engine\n`);
-if (page > PAGE_LIMIT) {
-  process.stderr.write(`the first load of a page has ${page} bytes, more than ${PAGE_LIMIT}\n`);
+process.stdout.write(`compressed: first load of a page that runs the engine ${page} bytes; the engine, which follows, ${engine} bytes\n`);
+if (page > PAGE_LIMIT || engine > ENGINE_LIMIT) {
+  process.stderr.write(`more than ${PAGE_LIMIT} bytes for the page, or ${ENGINE_LIMIT} for the engine\n`);
   process.exit(1);
 }

@@ -41,8 +41,20 @@ async function fetched(address: string): Promise<Response> {
   return response;
 }
 
-export async function engineOf({ engine }: PageConfig): Promise<Bytes> {
-  return engine === null ? fromBase64(held("llm-do-engine")) : new Uint8Array(await (await fetched(engine)).arrayBuffer());
+/** Returns the engine. `progress` hears how many of how many bytes have arrived. */
+export async function engineOf({ engine }: PageConfig, progress: (bytes: number, of: number) => void): Promise<Bytes> {
+  if (engine === null) return fromBase64(held("llm-do-engine"));
+  const response = await fetched(engine);
+  const of = Number(response.headers.get("content-length") ?? 0);
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  let bytes = 0;
+  const reader = response.body?.getReader();
+  for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
+    pieces.push(read.value);
+    bytes += read.value.length;
+    progress(bytes, of);
+  }
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
 export async function programOf({ files }: NonNullable<PageConfig["program"]>): Promise<ProgramFiles> {

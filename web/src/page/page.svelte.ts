@@ -20,6 +20,8 @@ export class PageStore {
   app = $state.raw<AppStore | undefined>(undefined);
   /** Why the engine can't run. */
   problem = $state("");
+  /** How many bytes of the engine have arrived. An `of` of 0: the site does not say how many there are. */
+  loading = $state.raw<{ bytes: number; of: number } | undefined>(undefined);
   /** What the program asks for, as far as it was read. */
   asked = $state.raw<Worker[] | undefined>(undefined);
   state = $state.raw<DeskState | undefined>(undefined);
@@ -61,7 +63,7 @@ export class PageStore {
     try {
       const transport = (this.#transport ??= new Transport({
         site: this.site,
-        engine: () => engineOf(this.config),
+        engine: () => engineOf(this.config, (bytes, of) => (this.loading = { bytes, of })),
         options: () => this.settings.options,
       }));
       await transport.ready;
