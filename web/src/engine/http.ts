@@ -58,7 +58,7 @@ const EVENTS_AT_ONCE = 2000;
 export class HttpEngine implements Engine {
   readonly #base: string;
   readonly #fetch: typeof fetch;
-  readonly #unreachable: string;
+  readonly #unreachable: (error?: unknown) => string;
   readonly #listeners = new Set<(connection: Connection) => void>();
   /** What is waiting to reach the server again. */
   readonly #lost = new Set<symbol>();
@@ -66,11 +66,11 @@ export class HttpEngine implements Engine {
   readonly #news = new EventTarget();
   readonly #secret = new SessionSecret();
 
-  /** `fetching` sends the requests in place of the browser. `unreachable` says that the engine does not answer. */
+  /** `fetching` sends the requests in place of the browser. `unreachable` says why the engine does not answer. */
   constructor(
     base = "",
     fetching: typeof fetch = (...asked) => fetch(...asked),
-    unreachable = "The server can't be reached. Is it running?",
+    unreachable: (error?: unknown) => string = () => "The server can't be reached. Is it running?",
   ) {
     this.#base = base;
     this.#fetch = fetching;
@@ -479,7 +479,7 @@ export class HttpEngine implements Engine {
       response = await this.#fetch(this.#base + path, { ...init, headers, method, credentials: "same-origin" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
-      throw new EngineError("offline", this.#unreachable);
+      throw new EngineError("offline", this.#unreachable(error));
     }
     if (response.ok) return response;
     throw await refusal(response, this.#unreachable);
@@ -496,7 +496,7 @@ function findings(diagnostics: unknown): Diagnostic[] | undefined {
 }
 
 /** What a response that is no success says. */
-async function refusal(response: Response, unreachable: string): Promise<EngineError> {
+async function refusal(response: Response, unreachable: () => string): Promise<EngineError> {
   const text = await response.text().catch(() => "");
   let problem: { code?: unknown; detail?: unknown; by?: unknown; diagnostics?: unknown } = {};
   try {
@@ -507,7 +507,7 @@ async function refusal(response: Response, unreachable: string): Promise<EngineE
   }
   const { code, detail, by, diagnostics } = problem;
   if (typeof code !== "string" && TRANSIENT.has(response.status)) {
-    return new EngineError("offline", unreachable);
+    return new EngineError("offline", unreachable());
   }
   return new EngineError(
     typeof code === "string" ? code : response.status === 401 ? "unauthorized" : `status_${response.status}`,

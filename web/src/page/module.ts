@@ -39,7 +39,9 @@ export class EngineModule implements Steps {
     new Uint8Array(memory.buffer, address, message.length).set(message);
     const found = BigInt.asUintN(64, step(address, message.length));
     const effects = new Uint8Array(memory.buffer, Number(found >> 32n), Number(found & 0xffffffffn));
-    return (JSON.parse(decoded(effects)) as { effects: Effect[] }).effects;
+    const answer = JSON.parse(decoded(effects)) as { effects: Effect[] } | { error: string };
+    if ("error" in answer) throw new Error(answer.error);
+    return answer.effects;
   }
 }
 

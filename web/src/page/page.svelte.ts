@@ -73,7 +73,9 @@ export class PageStore {
         await this.#ask("PUT", "program", { program: program.name, sha256: program.sha256 }, JSON.stringify({ name: program.name, files }));
       }
       await this.look();
-      this.#engine ??= new HttpEngine("", transport.fetch, "The engine of this page does not answer. Reload the page.");
+      this.#engine ??= new HttpEngine("", transport.fetch, (error) =>
+        error instanceof TypeError ? error.message : "The engine of this page does not answer. Reload the page.",
+      );
       const workers = await this.#engine.workers();
       this.asked = workers.filter((worker) => worker.program === program?.name);
       if (this.isKnown) this.enter();
