@@ -2,7 +2,7 @@
 
 use crate::{
     bridge::{Bridge, Got},
-    message::{Done, Effects, Input, Message},
+    message::{Effects, Input, Message},
     problem::ApiError,
     service::Service,
     tasks::Tasks,
@@ -63,7 +63,6 @@ impl Engine {
                 }));
             }
             Input::Close { id } => drop(self.service.close(id)),
-            Input::Done(Done { id, .. }) if id == 0 => {}
             Input::Done(done) => self.got(done.id, Got::Done(done)),
             Input::Failed { id, error } => self.got(id, Got::Failed(error)),
             Input::Head { id, status, headers } => self.got(id, Got::Head { status, headers }),
