@@ -53,7 +53,7 @@ impl Engine {
                 self.bridge.seed(&entropy.0);
                 self.service.start(&seal_key.0);
             }
-            Input::Options(options) => self.service.set_options(options),
+            Input::Options { options } => self.service.set_options(options),
             Input::Request(request) => {
                 let (id, service) = (request.id, Arc::clone(&self.service));
                 self.tasks.spawner().spawn(Box::pin(async move {

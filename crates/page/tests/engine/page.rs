@@ -78,9 +78,7 @@ impl Page {
     fn begin(&mut self) {
         let (entropy, seal_key) = (STANDARD.encode([1; 32]), STANDARD.encode([7; 32]));
         self.inputs.push(json!({"input": "start", "entropy": entropy, "seal_key": seal_key}));
-        let mut options = self.options.clone();
-        options["input"] = "options".into();
-        self.inputs.push(options);
+        self.inputs.push(json!({"input": "options", "options": self.options}));
     }
 
     /// Opens the page again over its files: nothing of the engine's memory is left.
