@@ -61,7 +61,7 @@ class Page {
     this.files = new Map(Object.entries(files).map(([path, text]) => [path, Buffer.from(text)]));
     const entropy = base64(new Uint8Array(32).fill(1));
     this.#inputs.push({ input: "start", entropy, seal_key: base64(new Uint8Array(32).fill(7)) });
-    this.#inputs.push({ input: "options", ...options });
+    this.#inputs.push({ input: "options", options });
   }
 
   async ask(method, path, body) {

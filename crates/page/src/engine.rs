@@ -2,7 +2,7 @@
 
 use crate::{
     bridge::{Bridge, Got},
-    message::{Done, Effects, Input, Message},
+    message::{Effects, Input, Message},
     problem::ApiError,
     service::Service,
     tasks::Tasks,
@@ -53,7 +53,7 @@ impl Engine {
                 self.bridge.seed(&entropy.0);
                 self.service.start(&seal_key.0);
             }
-            Input::Options(options) => self.service.set_options(options),
+            Input::Options { options } => self.service.set_options(options),
             Input::Request(request) => {
                 let (id, service) = (request.id, Arc::clone(&self.service));
                 self.tasks.spawner().spawn(Box::pin(async move {
@@ -63,7 +63,6 @@ impl Engine {
                 }));
             }
             Input::Close { id } => drop(self.service.close(id)),
-            Input::Done(Done { id, .. }) if id == 0 => {}
             Input::Done(done) => self.got(done.id, Got::Done(done)),
             Input::Failed { id, error } => self.got(id, Got::Failed(error)),
             Input::Head { id, status, headers } => self.got(id, Got::Head { status, headers }),

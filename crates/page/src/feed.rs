@@ -191,7 +191,7 @@ impl Feed {
                 begun(path, *turn, &mut |beginning| match (beginning.pieces.last_mut(), delta) {
                     (Some(Delta::Text { text: last }), Delta::Text { text })
                     | (Some(Delta::Reasoning { text: last }), Delta::Reasoning { text }) => {
-                        last.push_str(text)
+                        last.push_str(text);
                     }
                     _ => beginning.pieces.push(delta.clone()),
                 });

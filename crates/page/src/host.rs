@@ -5,7 +5,7 @@ use llm_do_core::{
     attachment::Attachment,
     authority::Place,
     model::{ModelName, Models},
-    origin::{UntrustedPlaces, UntrustedSet},
+    origin::UntrustedPlaces,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
     worker::WorkerDefinition,
@@ -35,7 +35,7 @@ pub(crate) struct PageHost {
     user: UserConfig,
     options: Arc<Options>,
     root: PathBuf,
-    untrusted: Arc<UntrustedSet>,
+    untrusted: Arc<dyn UntrustedPlaces>,
 }
 
 /// The means with which a program is opened.
@@ -46,7 +46,7 @@ pub(crate) struct Means {
     pub(crate) run: Option<Arc<str>>,
     /// The scripts of the program that replace models, by path.
     pub(crate) scripts: BTreeMap<String, String>,
-    pub(crate) untrusted: Arc<UntrustedSet>,
+    pub(crate) untrusted: Arc<dyn UntrustedPlaces>,
 }
 
 impl Means {
@@ -179,6 +179,6 @@ impl Host for PageHost {
     }
 
     fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, Obstacle> {
-        Ok(Arc::clone(&self.untrusted) as _)
+        Ok(Arc::clone(&self.untrusted))
     }
 }

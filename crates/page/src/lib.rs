@@ -29,6 +29,7 @@ mod service;
 mod tasks;
 mod transport;
 mod tree;
+mod untrusted;
 
 pub use engine::Engine;
 pub use program::load_options;

@@ -33,7 +33,10 @@ pub enum Input {
         seal_key: Bytes,
     },
     /// The options of later runs.
-    Options(Options),
+    Options {
+        /// The options.
+        options: Options,
+    },
     /// A request of the app.
     Request(AppRequest),
     /// The app does not want the rest of an answer.

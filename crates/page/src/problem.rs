@@ -19,7 +19,7 @@ pub(crate) struct ApiError {
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    diagnostics: Option<Value>,
+    diagnostics: Option<Box<Value>>,
 }
 
 impl ApiError {
@@ -61,7 +61,7 @@ impl ApiError {
         let reason = found.iter().find(|found| found.is_error()).or(found.first());
         let reason = reason.map(|found| found.message.clone()).unwrap_or_default();
         let detail = format!("the program does not load: {reason}");
-        Self { diagnostics: Some(diagnostics(found)), ..Self::new(409, "program_broken", detail) }
+        Self { diagnostics: Some(Box::new(diagnostics(found))), ..Self::new(409, "program_broken", detail) }
     }
 
     pub(crate) fn answer(&self) -> Answer {

@@ -7,6 +7,7 @@ use crate::{
     message::{ErrorKind, Options},
     problem::ApiError,
     tree::{PageTree, loaded},
+    untrusted::Listed,
 };
 use llm_do_core::{
     gate::{Calls, FileSet, Mode, Rule, RuleLine},
@@ -43,7 +44,7 @@ pub fn load_options() -> LoadOptions {
         options: Arc::default(),
         run: None,
         scripts: BTreeMap::new(),
-        untrusted: Arc::default(),
+        untrusted: Arc::new(UntrustedSet::default()),
     };
     LoadOptions {
         toolsets: kinds::kinds(),
@@ -58,7 +59,7 @@ pub(crate) struct PageProgram {
     bridge: Bridge,
     tree: Arc<PageTree>,
     /// The places to which its runs wrote untrusted words.
-    untrusted: Arc<UntrustedSet>,
+    untrusted: Arc<Listed>,
     checker: Mutex<Option<Checker>>,
 }
 
@@ -80,7 +81,7 @@ impl PageProgram {
     pub(crate) async fn open(
         bridge: &Bridge,
         name: &str,
-        untrusted: Arc<UntrustedSet>,
+        untrusted: Arc<Listed>,
     ) -> Result<Arc<Self>, ApiError> {
         let tree = PageTree::list(bridge, name).await.map_err(|error| match error.kind {
             ErrorKind::Missing | ErrorKind::WrongKind => no_program(name),
@@ -107,9 +108,9 @@ impl PageProgram {
         Means {
             bridge: self.bridge.clone(),
             options: Arc::clone(options),
+            untrusted: self.untrusted.of_run(run.clone()),
             run,
             scripts: BTreeMap::new(),
-            untrusted: Arc::clone(&self.untrusted),
         }
     }
 

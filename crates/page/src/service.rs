@@ -8,11 +8,9 @@ use crate::{
     program::{Asked, PageProgram, run_options},
     routes::Route,
     tasks::Spawner,
+    untrusted::Listed,
 };
-use llm_do_core::{
-    origin::UntrustedSet,
-    worker::{WorkerDefinition, WorkerMode},
-};
+use llm_do_core::worker::{WorkerDefinition, WorkerMode};
 use llm_do_host::Session;
 use llm_do_models::Providers;
 use llm_do_program::signatures::client_schema;
@@ -41,7 +39,7 @@ struct State {
     sealer: Option<Sealer>,
     options: Arc<Options>,
     programs: BTreeMap<String, Arc<PageProgram>>,
-    untrusted: BTreeMap<String, Arc<UntrustedSet>>,
+    untrusted: BTreeMap<String, Arc<Listed>>,
     runs: BTreeMap<Arc<str>, Arc<LiveRun>>,
     /// The runs that requests with a key have started.
     keys: HashMap<String, (String, Arc<str>)>,
@@ -107,6 +105,8 @@ impl Service {
         let followers = {
             let mut all = self.state();
             all.runs.remove(&live.id);
+            // The run may have changed files: the program is listed again when it is needed next.
+            all.programs.remove(&*live.program);
             if let Some(reason) = halted {
                 all.halted.insert(Arc::clone(&live.id), reason);
             }
@@ -206,7 +206,15 @@ impl Service {
         if !is_name || name.chars().any(char::is_control) {
             return Err(crate::program::no_program(name));
         }
-        let untrusted = Arc::clone(self.state().untrusted.entry(name.to_owned()).or_default());
+        // One list for all runs of the program, whenever its files are read again.
+        let known = self.state().untrusted.get(name).cloned();
+        let untrusted = match known {
+            Some(untrusted) => untrusted,
+            None => {
+                let read = Listed::read(&self.bridge, name).await?;
+                Arc::clone(self.state().untrusted.entry(name.to_owned()).or_insert(read))
+            }
+        };
         let program = PageProgram::open(&self.bridge, name, untrusted).await?;
         self.state().programs.insert(name.to_owned(), Arc::clone(&program));
         Ok(program)

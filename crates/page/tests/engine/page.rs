@@ -13,6 +13,9 @@ pub(crate) const NOW_MS: u64 = 1_795_996_800_000;
 /// The response to a request of a model: its status and pieces, or the kind of its failure.
 pub(crate) type Response = Result<(u16, Vec<String>), &'static str>;
 
+/// A request that was sent: its address, headers and body.
+type Sent = (String, Vec<(String, String)>, String);
+
 /// A page.
 pub(crate) struct Page {
     engine: Engine,
@@ -22,8 +25,8 @@ pub(crate) struct Page {
     inputs: Vec<Value>,
     /// The responses to requests of models, in order.
     pub(crate) responses: VecDeque<Response>,
-    /// The requests that were sent: address, headers, body.
-    pub(crate) sent: Vec<(String, Vec<(String, String)>, String)>,
+    /// The requests that were sent.
+    pub(crate) sent: Vec<Sent>,
     /// The answers to requests of the app: status and body.
     pub(crate) answers: BTreeMap<u64, (u16, String)>,
     pub(crate) ended: BTreeSet<u64>,
@@ -75,9 +78,7 @@ impl Page {
     fn begin(&mut self) {
         let (entropy, seal_key) = (STANDARD.encode([1; 32]), STANDARD.encode([7; 32]));
         self.inputs.push(json!({"input": "start", "entropy": entropy, "seal_key": seal_key}));
-        let mut options = self.options.clone();
-        options["input"] = "options".into();
-        self.inputs.push(options);
+        self.inputs.push(json!({"input": "options", "options": self.options}));
     }
 
     /// Opens the page again over its files: nothing of the engine's memory is left.

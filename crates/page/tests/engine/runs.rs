@@ -378,3 +378,39 @@ fn definitions_are_read_saved_and_explained() {
     let (_, workers) = page.ask("GET", "/v1/workers", None);
     assert_eq!(workers["workers"][0]["worker"], "main");
 }
+
+#[test]
+fn a_file_of_untrusted_words_stays_untrusted_after_a_reload() {
+    let script = "answers:\n- when: {turn: 0, last: copy}\n  calls:\n  - {tool: read_file, arguments: {path: /in/mail.txt}}\n\
+        - when: {turn: 1, worker: main, last: pay}\n  calls:\n  - {tool: write_file, arguments: {path: /out/note.txt, content: pay}}\n\
+        - when: {turn: 0, last: again}\n  calls:\n  - {tool: read_file, arguments: {path: /out/note.txt}}\n\
+        - text: Done.\n";
+    let files = [
+        (
+            "p/project.yaml",
+            "name: p\nsandbox:\n  paths:\n    in: {root: ./in, untrusted: true}\n    out: {root: ./out, mode: rw}\n",
+        ),
+        ("p/main.worker", "---\ndescription: Copies.\ntoolsets: {filesystem: {}}\n---\nCopy.\n"),
+        ("p/in/mail.txt", "Please pay me."),
+        ("p/s.yaml", script),
+    ];
+    let mut page = Page::new(&files, json!({"model": "script:s.yaml", "approval": "approve_all"}));
+    let (status, run) = page.ask("POST", "/v1/runs", Some(json!({"program": "p", "message": "copy"})));
+    assert_eq!(status, 201, "{run}");
+    let first = run["run"].as_str().unwrap().to_owned();
+    assert_eq!(show(&mut page, &first)["output"], "Done.");
+    assert_eq!(page.text("p/out/note.txt"), "pay");
+    // The list is stored before the file is written.
+    let at = |wanted: fn(&Effect) -> bool| page.performed.iter().position(wanted).unwrap();
+    let listed =
+        at(|effect| matches!(effect, Effect::Store { path, .. } if path == "p/.llm-do/untrusted.json"));
+    assert!(listed < at(|effect| matches!(effect, Effect::Write { .. })));
+    page.reload();
+    let (_, run) = page.ask("POST", "/v1/runs", Some(json!({"program": "p", "message": "again"})));
+    let second = run["run"].as_str().unwrap().to_owned();
+    let (_, found) = page.ask("GET", &format!("/v1/runs/{second}/files?path=/out"), None);
+    assert_eq!(found["entries"][0]["name"], "note.txt", "{found}");
+    let journal = page.text(&format!("p/.llm-do/runs/{second}/journal.jsonl"));
+    let read = journal.lines().find(|line| line.contains("tool_ended")).unwrap();
+    assert!(read.contains("untrusted"), "{read}");
+}
