@@ -24,6 +24,8 @@ use std::{
 
 /// The version of llm-do.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The model that stands in for those without a key while workers are listed.
+const LISTED: &str = "page:listed";
 
 /// The programs and runs of a page.
 pub(crate) struct Service {
@@ -467,16 +469,39 @@ impl Service {
         program: &PageProgram,
         worker: Option<&str>,
     ) -> Result<Session<crate::host::PageHost>, ApiError> {
-        let options = self.options();
+        self.open_with(program, worker, self.options()).await
+    }
+
+    async fn open_with(
+        &self,
+        program: &PageProgram,
+        worker: Option<&str>,
+        options: Arc<Options>,
+    ) -> Result<Session<crate::host::PageHost>, ApiError> {
         let given = |host: &crate::host::PageHost| run_options(&options, &Asked::default(), host);
         program.session(worker, &options, None, &BTreeMap::new(), given).await
+    }
+
+    /// Opens a worker to list it. Before the visitor has entered a key, the model in the page stands in for its models:
+    /// nothing is sent.
+    async fn open_listed(
+        &self,
+        program: &PageProgram,
+        worker: Option<&str>,
+    ) -> Result<Session<crate::host::PageHost>, ApiError> {
+        let error = match self.open_worker(program, worker).await {
+            Ok(session) => return Ok(session),
+            Err(error) => error,
+        };
+        let options = Options { model: Some(LISTED.to_owned()), ..Options::clone(&self.options()) };
+        self.open_with(program, worker, Arc::new(options)).await.map_err(|_| error)
     }
 
     async fn workers_of(&self, name: &str) -> Result<Vec<Value>, ApiError> {
         let program = self.program(name).await?;
         let mut views = Vec::new();
         for (number, worker) in program.exported().await.into_iter().enumerate() {
-            let session = self.open_worker(&program, worker.as_deref()).await?;
+            let session = self.open_listed(&program, worker.as_deref()).await?;
             let entry = session.entry();
             let reach = session.reach();
             let mut view = json!({
@@ -494,7 +519,9 @@ impl Service {
             if let Some(schema) = &entry.returns {
                 view["output"] = (**schema.value()).clone();
             }
-            if let Some(model) = session.model_name() {
+            let named = || entry.models.first().or_else(|| session.program().models().first()).cloned();
+            let model = session.model_name().filter(|model| model.to_string() != LISTED);
+            if let Some(model) = model.or_else(named) {
                 view["model"] = model.to_string().into();
             }
             views.push(view);

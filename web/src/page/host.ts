@@ -69,7 +69,7 @@ export class Host {
 
   setOptions(options: Options): void {
     this.#options = options;
-    if (this.#engine !== undefined) void this.#tell({ input: "options", ...options });
+    if (this.#engine !== undefined) void this.#tell({ input: "options", options });
   }
 
   /** The files of a program are others now. */
@@ -112,7 +112,7 @@ export class Host {
     await this.#perform(
       engine.step([
         { input: "start", entropy, seal_key: toBase64(this.#sealKey) },
-        { input: "options", ...this.#options },
+        { input: "options", options: this.#options },
       ]),
     );
     return engine;

@@ -55,7 +55,7 @@ export type Header = [string, string];
 
 export type Input =
   | { input: "start"; entropy: string; seal_key: string }
-  | ({ input: "options" } & Options)
+  | { input: "options"; options: Options }
   | { input: "request"; id: number; method: string; path: string; headers: Record<string, string>; body?: string; base64?: string }
   | { input: "close"; id: number }
   | ({ input: "done"; id: number } & Result)
