@@ -62,7 +62,7 @@ pub(crate) struct PageProgram {
     checker: Mutex<Option<Checker>>,
 }
 
-/// What a request of the app says about a run.
+/// The settings of one run in a request of the app.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) chat: bool,
