@@ -62,6 +62,7 @@ mod model_lists;
 mod newcomer;
 mod operator_channel;
 mod origins;
+mod page;
 mod partial_values;
 mod prices;
 mod programs;
