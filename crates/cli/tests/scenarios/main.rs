@@ -65,6 +65,7 @@ mod origins;
 mod partial_values;
 mod prices;
 mod programs;
+mod programs_in_typescript;
 mod python;
 mod python_client;
 mod real_input;
