@@ -24,6 +24,7 @@ use llm_do::{
         worker::GivenLimits,
     },
     models::{PriceList, Providers},
+    parse_grant,
     program::{keys::LEAST_CONTEXT, limits, target::Request},
     read_set,
     runs::EventSink,
@@ -301,7 +302,7 @@ fn budget(given: &BudgetFlags) -> Result<Budget, Complaint> {
 /// Parses `--grant CAPABILITY`.
 pub(crate) fn grants(given: &[String]) -> Result<Vec<Grant>, Complaint> {
     let wrong = |BadGrant { text, reason }| Complaint::wrong(format!("`--grant {text}`: {reason}"));
-    given.iter().map(|text| Grant::parse(text).map_err(wrong)).collect()
+    given.iter().map(|text| parse_grant(text).map_err(wrong)).collect()
 }
 
 /// A worker's key that `--set` accepts and that is not under `limits`.

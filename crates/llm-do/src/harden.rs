@@ -1,10 +1,7 @@
 //! Hardening: a test of a Python function as a replacement for a worker, against the worker's recorded calls. See
 //! `docs/guides/replay.md`.
 
-use crate::{
-    cases::Cases, granted::ModelSource, loaded::Effects, located::Located, problem::Problem,
-    session::Session, settings::Settings,
-};
+use crate::{cases::Cases, located::Located, problem::Problem, session::Session, settings::Settings};
 use llm_do_core::{
     conversation::problem,
     driver::MemoryDriver,
@@ -17,6 +14,7 @@ use llm_do_core::{
     schema::Schema,
     worker::{CodeEntry, CodeModule, CodePackage, Language, Signature, WorkerDefinition},
 };
+use llm_do_host::{Effects, ModelSource};
 use llm_do_records::{Compare, Hardened, Tried, Verdict};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,25 +1,20 @@
 //! Runs whose records a host stores itself, many runs in one log (`docs/reference/map.md`).
 
-use crate::{
-    problem::Problem,
-    resume::ResumeError,
-    run::{Run, counted},
-    session::{Session, VERSION},
-    settings::Input,
-};
+use crate::{problem::Problem, resume::ResumeError, run::Run, session::Session, settings::Input};
 use llm_do_core::{
-    journal::{RecordKind, UsedDefinition},
-    launch::{Launch, RunRecords, RunStart},
-    model::{ModelError, ModelName, Models, Terms},
+    journal::RecordKind,
+    launch::{RunRecords, RunStart},
+    model::{ModelError, ModelName},
     operator::Operator,
     origin::UntrustedPlaces,
     schema::{canonical, sha256},
     template::{Origin, TemplateSource, confine, inspect},
     worker::WorkerDefinition,
 };
+use llm_do_host::{Host as _, RunPorts, VERSION};
 use llm_do_models::BatchModel;
 use llm_do_records::History;
-use llm_do_runs::{JournalLog, JournalWriter, LocalDriver, Machine, ReadError};
+use llm_do_runs::{JournalLog, JournalWriter, ReadError};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -52,8 +47,8 @@ impl Session {
         operator: Option<Arc<dyn Operator>>,
     ) -> Result<Run, Problem> {
         let RunLog { id, dir, log, before, date, untrusted } = log;
-        let redactor = Arc::clone(&self.loaded.machinery.redactor);
-        let key = Some(self.loaded.machinery.seal_key()?);
+        let redactor = Arc::clone(self.host().redactor());
+        let key = Some(self.host().seal_key()?);
         let read = JournalWriter::within(log, Arc::clone(&id), Arc::clone(&dir), redactor, key, &before);
         let (journal, before) = read.map_err(|problem| {
             Problem::Resume(ResumeError::Read(ReadError::Line { path: dir.to_path_buf(), line: 1, problem }))
@@ -62,33 +57,18 @@ impl Session {
         let has_talked =
             before.iter().any(|record| matches!(record.body, RecordKind::ConversationStarted { .. }));
         let start = self.prepare(input, !has_talked)?;
-        let operator = self.answering(operator);
-        let driver = match has_begun {
-            true => LocalDriver::resume(journal, Machine::ambient(), operator, History::of(before), VERSION)
-                .map_err(|halt| Problem::Resume(halt.into()))?,
-            false => LocalDriver::new(journal, Machine::ambient(), operator),
+        let ports = RunPorts { id, date, log: journal, operator, events: None, untrusted };
+        let (run, driver) = match has_begun {
+            true => {
+                let resumed = self.resumed(ports, start, History::of(before), BTreeMap::new());
+                resumed.map_err(|halt| Problem::Resume(halt.into()))?
+            }
+            false => {
+                let start_record = RunStart { version: VERSION.into(), ..RunStart::default() };
+                self.begin(ports, start, RunRecords::New(start_record))
+            }
         };
-        let (driver, tally) = counted(driver.with_untrusted_places(untrusted), None);
-        let driver = Arc::new(driver);
-        let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
-        let records = match has_begun {
-            true => RunRecords::Resumed,
-            false => RunRecords::New(RunStart { version: VERSION.into(), ..RunStart::default() }),
-        };
-        Ok(Run::new(driver, Launch { records, tally, ..self.launch(context, start) }))
-    }
-
-    /// Returns the same session with its models wrapped by `over`, for a host that decides when requests are sent.
-    #[must_use]
-    pub fn over_models(&self, over: impl FnOnce(Arc<dyn Models>) -> Arc<dyn Models>) -> Self {
-        let mut opened = (*self.opened).clone();
-        opened.models = over(opened.models);
-        Self { loaded: self.loaded.clone(), opened: Arc::new(opened) }
-    }
-
-    /// Returns the prices of a model and the sizes of its requests and answers, as far as they are known.
-    pub fn terms(&self, name: &ModelName) -> Terms {
-        self.opened.models.terms(name)
+        Ok(Run::new(run, driver))
     }
 
     /// Opens a model behind its provider's batch interface. Nothing is sent.
@@ -97,23 +77,7 @@ impl Session {
     /// The provider has no such interface, is not granted, or can't be used.
     pub fn batches(&self, name: &ModelName) -> Result<BatchModel, ModelError> {
         self.model(name)?;
-        self.loaded.machinery.providers.batches(name)
-    }
-
-    /// Returns the models of the loaded workers, without duplicates. A worker that is code has no model.
-    pub fn model_names(&self) -> Vec<ModelName> {
-        let workers = self.program().loaded();
-        let prompts = workers.iter().filter(|worker| worker.code.is_none());
-        let mut names: Vec<ModelName> =
-            prompts.filter_map(|worker| self.opened.choice.of(worker).ok()).collect();
-        names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-        names.dedup();
-        names
-    }
-
-    /// Returns the definitions of the workers that the entry can call, and the files of sets in their rules.
-    pub fn definitions(&self) -> &[UsedDefinition] {
-        &self.loaded.used
+        self.host().providers.batches(name)
     }
 
     /// Returns a hash of all data that decides about a run beside its input: the definitions of the workers that the
@@ -142,7 +106,7 @@ impl Session {
         let mut templates = BTreeMap::new();
         let instructions = &worker.instructions;
         texts(&instructions.text, &*instructions.templates, &mut templates);
-        let model = self.opened.choice.of(worker).ok();
+        let model = self.model_of(worker);
         json!({
             "id": worker.id,
             "text": worker.text,

@@ -174,8 +174,6 @@
 mod attachments;
 mod cases;
 mod checked;
-mod client;
-mod counting;
 mod embedding;
 mod fit;
 mod grant;
@@ -184,9 +182,9 @@ mod harden;
 mod hosted;
 mod invocation;
 mod kinds;
-mod limited;
 mod loaded;
 mod located;
+mod machinery;
 mod missing;
 mod model_choice;
 mod named_path;
@@ -194,15 +192,15 @@ mod open_questions;
 mod over_time;
 mod problem;
 mod program_operator;
-mod protected;
 mod python;
 mod question_words;
-mod reach;
 mod recorded_model;
+mod remembered_grants;
 mod replaced_file;
 mod replay;
 mod resume;
 mod run;
+mod run_port;
 mod servers;
 mod session;
 mod settings;
@@ -289,7 +287,7 @@ pub mod toolset {
         template::Insert,
         toolset::{
             ConfigurationProblem, Declarations, Executed, ForeseenTool, ForeseenTools, OldApproval,
-            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry,
+            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime,
         },
         vfs::FileSystem,
     };
@@ -333,19 +331,17 @@ pub mod host {
     pub use crate::attachments::file_places;
     pub use crate::cases::{BadCases, Cases};
     pub use crate::checked::{Announce, Editing};
-    pub use crate::client::NotReadable;
     pub use crate::grant::{
         BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
-        network as granted_network,
+        network as granted_network, parse_grant,
     };
-    pub use crate::granted::{Granted, ModelSource};
+    pub use crate::granted::Granted;
     pub use crate::harden::{ask_function, harden};
     pub use crate::hosted::RunLog;
-    pub use crate::invocation::{BadInvocation, Invocation, RuleGiven};
     pub use crate::kinds::toolset_kinds;
-    pub use crate::loaded::{Effects, Loaded, read_set, user_config};
+    pub use crate::loaded::{Loaded, read_set, user_config};
     pub use crate::located::Located;
-    pub use crate::model_choice::DetectedModel;
+    pub use crate::machinery::Machinery;
     pub use crate::named_path::{check_named, make_named_folder, write_named};
     pub use crate::open_questions::{Asked, NotTaken, OpenQuestions, Taken, digest};
     pub use crate::over_time::{BudgetState, BudgetsOverTime, TokenAmounts, TokenBudgets};
@@ -355,10 +351,10 @@ pub mod host {
     pub mod question_text {
         pub use crate::question_words::{diff, expiry, fenced, form, markdown, plain};
     }
-    pub use crate::reach::Reach;
     pub use crate::replay::{Recorded, replay};
     pub use crate::resume::{Decisions, PastRun, ResumeError};
-    pub use crate::run::{Inbox, Report, Run, output_text};
+    pub use crate::run::{Report, Run};
+    pub use crate::run_port::{FromRun, Replies, RunPort};
     pub use crate::servers::{Inspection, Server};
     pub use crate::session::{Others, Session, today};
     pub use crate::settings::{
@@ -371,6 +367,10 @@ pub mod host {
     pub use crate::typed_input::typed_input;
     pub use llm_do_core as core;
     pub use llm_do_core::launch::Counts;
+    pub use llm_do_host::{
+        BadInvocation, DetectedModel, Effects, Inbox, Invocation, ModelSource, NotReadable, Reach, RuleGiven,
+        dialogue, output_text,
+    };
     pub use llm_do_mcp::{BadClientServer, ClientServer, ClientServers, Inspected, InspectedTool, ToolState};
     pub use llm_do_models as models;
     pub use llm_do_program as program;

@@ -16,6 +16,7 @@ use llm_do_core::{
     send::BoxFuture,
     spending::{Held, Spending, WantedRequest},
 };
+use llm_do_host::Budgets;
 use llm_do_program::budgets::{Amounts, Period, Programs, TimeBudget, TimeBudgets};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -355,9 +356,8 @@ impl Spending for RunSpending {
     }
 }
 
-impl RunSpending {
-    /// Returns the same budgets for another run, which has no refusals yet.
-    pub(crate) fn for_run(&self) -> Arc<dyn Spending> {
+impl Budgets for RunSpending {
+    fn for_run(&self) -> Arc<dyn Spending> {
         Arc::new(Self {
             book: Arc::clone(&self.book),
             calendar: self.calendar.clone(),
@@ -365,7 +365,9 @@ impl RunSpending {
             refused: Mutex::default(),
         })
     }
+}
 
+impl RunSpending {
     /// Keeps the message of a refusal.
     fn refuse(&self, what: String) -> String {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.as_str().into());

@@ -6,6 +6,7 @@ use crate::{
     resume::ResumeError,
 };
 use llm_do_core::model::ModelName;
+use llm_do_host::Obstacle;
 use llm_do_program::{
     Diagnostics,
     diagnostics::render::{Colour, render},
@@ -164,6 +165,22 @@ impl Problem {
                 format!("{self}:{}", lines.concat())
             }
             _ => self.to_string(),
+        }
+    }
+}
+
+impl From<Obstacle> for Problem {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Program(found) => Self::Program(found),
+            Obstacle::Grants(missing) => Self::Grants(missing),
+            Obstacle::Input(error) => Self::Input(error),
+            Obstacle::Attachment { path, reason } => Self::Attachment { path, reason },
+            Obstacle::Variable { name, asked_by, reason } => Self::Variable { name, asked_by, reason },
+            Obstacle::Model { worker, model, message } => Self::Model { worker, model, message },
+            Obstacle::NoModel => Self::NoModel,
+            Obstacle::NoProject { worker } => Self::NoProject { worker },
+            Obstacle::Preview(failure) => Self::Preview(failure),
         }
     }
 }

@@ -3,13 +3,11 @@
 
 use crate::{
     grant::Grant,
-    granted::ModelSource,
-    invocation::Invocation,
-    loaded::{Effects, stored_keys},
+    invocation,
+    loaded::stored_keys,
     located::Located,
     problem::Problem,
     resume::ResumeError,
-    session::Start,
     settings::{Input, Settings},
 };
 use llm_do_core::{
@@ -19,6 +17,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     model::{Blob, ModelName},
 };
+use llm_do_host::{Effects, Invocation, ModelSource, Prepared};
 use llm_do_program::target::Request;
 use llm_do_records::{Redactor, ReplayDriver, ReplayReport};
 use llm_do_runs::{SealKey, read_journal, read_own_journal};
@@ -82,7 +81,7 @@ impl Recorded {
     /// The rules or grants of the record can't be read any more.
     pub fn settings(&self, base: Settings, against: Option<&Path>) -> Result<Settings, ResumeError> {
         let (here, given) = (base.around.here.clone(), base.run.grants.clone());
-        let mut settings = self.invocation.settings(base, &self.dir)?;
+        let mut settings = invocation::settings(&self.invocation, base, &self.dir)?;
         let grants = &mut settings.run.grants;
         if !self.own {
             grants.clear();
@@ -138,7 +137,7 @@ pub async fn replay(settings: Settings, recorded: &Recorded) -> Result<ReplayRep
     let loaded = Located::find(settings)?.load(Effects::Denied, &options)?;
     let session = loaded.grant(options, source)?.open()?;
     let (input, attachments) = recorded.input();
-    let start = Start { attachments, ..session.prepare(&input, false)? };
+    let start = Prepared { attachments, ..session.prepare(&input, false)? };
     let (run, date) = (Arc::clone(&recorded.run), Arc::clone(&recorded.date));
     let context = session.context(run, date, Arc::clone(&driver) as _, models);
     let ended = session.launch(context, start).run().await;

@@ -2,7 +2,7 @@
 //! steps that the resumed run skips.
 
 use crate::{
-    invocation::{BadInvocation, Invocation},
+    invocation,
     open_questions::now_ms,
     run::Report,
     settings::{Input, RunOptions, Settings},
@@ -14,15 +14,15 @@ use llm_do_core::{
     gate::Mode,
     journal::{Ending, Queued, Record, RecordKind, RunStatus, UsedDefinition},
     launch::Counts,
-    operator::Operator,
     question::{Answer, EXPIRED, Given, NotAccepted, Question, QuestionId, Waiting},
     schema::Schema,
 };
+use llm_do_host::{BadInvocation, Invocation};
 use llm_do_records::{History, Redactor};
 use llm_do_runs::{
-    JournalWriter, LocalDriver, Machine, ReadError, ReopenError, SealKey, keeps_running, read_own_journal,
-    writer_of,
+    JournalWriter, ReadError, ReopenError, SealKey, keeps_running, read_own_journal, writer_of,
 };
+use llm_do_sandbox::place_of;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -186,7 +186,7 @@ impl PastRun {
     /// # Errors
     /// The rules or grants of the run can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        let settings = self.invocation.settings(base, &self.dir)?;
+        let settings = invocation::settings(&self.invocation, base, &self.dir)?;
         Ok(Settings { run: self.resumed(settings.run), ..settings })
     }
 
@@ -196,7 +196,7 @@ impl PastRun {
     /// # Errors
     /// The rules or grants of the run can't be read any more.
     pub fn options(&self, base: RunOptions) -> Result<RunOptions, ResumeError> {
-        Ok(self.resumed(self.invocation.options(base)?))
+        Ok(self.resumed(self.invocation.options(base, &place_of)?))
     }
 
     fn resumed(&self, options: RunOptions) -> RunOptions {
@@ -286,18 +286,16 @@ impl PastRun {
         self.history().has_conversation(&CallPath::root())
     }
 
-    /// Opens the journal for further records, and a driver over its contents.
+    /// Opens the journal for further records, and returns its contents.
     pub(crate) fn reopen(
         &self,
         decisions: &Decisions,
-        operator: Arc<dyn Operator>,
         redactor: Arc<Redactor>,
-        version: &str,
-    ) -> Result<LocalDriver, ResumeError> {
+    ) -> Result<(JournalWriter, History), ResumeError> {
         let (journal, records) = JournalWriter::reopen(&self.dir, redactor, &self.key)?;
         // Read again under the lock: another process may have resumed the run in between.
         decisions.admitted_by(&records)?;
-        Ok(LocalDriver::resume(journal, Machine::ambient(), operator, History::of(records), version)?)
+        Ok((journal, History::of(records)))
     }
 
     /// Copies the run into a new one. Returns the folder of the copy.

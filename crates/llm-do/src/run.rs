@@ -1,48 +1,29 @@
-//! A run on this machine: a launch over a journal, and its report.
+//! A run on this machine: its records are a journal in a folder.
 
-use crate::counting::Counting;
 use llm_do_core::{
     driver::Driver,
     engine::{End, Halt},
     function::StandIns,
     journal::RunStatus,
-    launch::{Counts, Launch, LaunchReport, Tally},
+    launch::{Counts, LaunchReport},
     ledger::Left,
     model::Usage,
     origin::Origins,
 };
-use llm_do_host::{Canceller, EventSink, Interjector, Said, Stopper};
+use llm_do_host::RunEnd;
 use llm_do_runs::LocalDriver;
-use serde_json::Value;
 use std::{
+    ops::Deref,
     path::{Path, PathBuf},
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
 /// A run that is about to start. Its journal exists.
 pub struct Run {
-    driver: Arc<LocalDriver>,
-    launch: Launch,
-    id: Arc<str>,
-    dir: Arc<Path>,
-}
-
-/// A handle that takes messages for the conversation of a run's entry, and records them. It does not keep the run's
-/// journal open.
-pub struct Inbox(Weak<LocalDriver>);
-
-impl Inbox {
-    /// Records a message. `now`: the message is for the current answer. Returns false if the run is over.
-    ///
-    /// # Errors
-    /// The message can't be recorded.
-    pub fn queue(&self, said: Said, now: bool) -> Result<bool, Halt> {
-        match self.0.upgrade() {
-            Some(driver) => driver.queue(said, now).map(|()| true),
-            None => Ok(false),
-        }
-    }
+    run: llm_do_host::Run,
+    /// The driver that keeps the journal, for those that wrap it.
+    local: Arc<LocalDriver>,
 }
 
 /// The end of a run.
@@ -73,109 +54,61 @@ pub struct Report {
     pub over_budget: Option<Arc<str>>,
 }
 
+impl Deref for Run {
+    type Target = llm_do_host::Run;
+
+    fn deref(&self) -> &Self::Target {
+        &self.run
+    }
+}
+
 impl Run {
-    pub(crate) fn new(driver: Arc<LocalDriver>, launch: Launch) -> Self {
-        let (id, dir) = (Arc::clone(driver.log().id()), driver.log().shared_dir());
-        Self { driver, launch, id, dir }
+    pub(crate) fn new(run: llm_do_host::Run, local: Arc<LocalDriver>) -> Self {
+        Self { run, local }
     }
 
     /// Returns the same run over another driver, which wraps the one that keeps its journal: for a host that makes
     /// calls in other processes, or that watches the steps.
     #[must_use]
-    pub fn over(mut self, driver: impl FnOnce(Arc<LocalDriver>) -> Arc<dyn Driver>) -> Self {
-        self.launch.context.driver = driver(Arc::clone(&self.driver));
-        self
+    pub fn over(self, driver: impl FnOnce(Arc<LocalDriver>) -> Arc<dyn Driver>) -> Self {
+        let driver = driver(Arc::clone(&self.local));
+        Self { run: self.run.over(driver), ..self }
     }
 
     /// Returns the same run, which writes its first record and then waits for `until` before it does anything else. The
     /// wait is no working time.
     #[must_use]
-    pub fn held(mut self, until: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.launch.held = Some(Box::pin(until));
-        self
+    pub fn held(self, until: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { run: self.run.held(until), ..self }
     }
 
     /// Returns the same run on another date, for templates: a test runs on the date of its recording.
     #[must_use]
-    pub fn dated(mut self, date: Arc<str>) -> Self {
-        self.launch.context.date = date;
-        self
+    pub fn dated(self, date: Arc<str>) -> Self {
+        Self { run: self.run.dated(date), ..self }
     }
 
     /// Returns the same run with replacements of functions.
     #[must_use]
-    pub fn with_stand_ins(mut self, stand_ins: Arc<dyn StandIns>) -> Self {
-        self.launch.context.stand_ins = Some(stand_ins);
-        self
-    }
-
-    /// Returns true if the output of the entry has a type other than text.
-    pub fn has_typed_output(&self) -> bool {
-        self.launch.entry.returns.is_some()
-    }
-
-    /// Returns the date that templates see.
-    pub fn date(&self) -> &Arc<str> {
-        &self.launch.context.date
-    }
-
-    /// Returns the ID of the run.
-    pub fn id(&self) -> &Arc<str> {
-        &self.id
+    pub fn with_stand_ins(self, stand_ins: Arc<dyn StandIns>) -> Self {
+        Self { run: self.run.with_stand_ins(stand_ins), ..self }
     }
 
     /// Returns the folder of the run's journal.
     pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Returns a handle that ends the run.
-    pub fn canceller(&self) -> Canceller {
-        self.driver.canceller()
-    }
-
-    /// Returns a handle that stops an answer of a conversation.
-    pub fn stopper(&self) -> Stopper {
-        self.driver.stopper()
-    }
-
-    /// Returns a handle that adds a message to a conversation while its answer is made.
-    pub fn interjector(&self) -> Interjector {
-        self.driver.interjector()
-    }
-
-    /// Returns a handle that takes messages for the entry's conversation.
-    pub fn inbox(&self) -> Inbox {
-        Inbox(Arc::downgrade(&self.driver))
+        self.local.log().dir()
     }
 
     /// Runs to the end, and closes the journal however the run ends.
     pub fn finish(self) -> impl Future<Output = Report> {
-        let Self { driver, launch, id, dir } = self;
-        let spending = launch.context.spending.clone();
-        // Boxed for the sake of futures that await this one: see `Launch::run_within`.
-        let running = Box::pin(launch.run_within(|call| async move { driver.gathering(call).await }));
+        let dir = self.local.log().shared_dir();
+        drop(self.local);
+        let running = self.run.finish();
         async move {
-            let LaunchReport { status, end, origins, usage, counts, took, left, halt } = running.await;
+            let RunEnd { run, report, over_budget } = running.await;
+            let LaunchReport { status, end, origins, usage, counts, took, left, halt } = report;
             let dir = dir.to_path_buf();
-            let over_budget = spending.and_then(|spending| spending.refusal());
-            Report { run: id, dir, status, end, origins, usage, took, counts, left, halt, over_budget }
+            Report { run, dir, status, end, origins, usage, took, counts, left, halt, over_budget }
         }
-    }
-}
-
-/// Makes a driver count its records before it passes them to the listener.
-pub(crate) fn counted(driver: LocalDriver, events: Option<Arc<dyn EventSink>>) -> (LocalDriver, Arc<Tally>) {
-    let tally = Arc::<Tally>::default();
-    let counting = Counting { tally: Arc::clone(&tally), next: events };
-    (driver.with_events(Arc::new(counting)), tally)
-}
-
-/// Formats an output: text as it is, anything else as JSON.
-pub fn output_text(value: &Value, pretty: bool) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        value if pretty => format!("{value:#}"),
-        value => value.to_string(),
     }
 }

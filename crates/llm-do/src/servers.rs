@@ -1,8 +1,8 @@
 //! The MCP servers of a program, and their tools (`docs/reference/mcp.md`).
 
 use crate::{
-    grant::{self, Grant, RememberedGrants},
-    loaded::{Loaded, apply},
+    grant::{Grant, RememberedGrants, parse_grant},
+    loaded::Loaded,
     missing,
     problem::Problem,
 };
@@ -11,6 +11,7 @@ use llm_do_core::{
     toolset::{Configuration, ToolsetContext, ToolsetKind},
     worker::{Definitions, WorkerDefinition},
 };
+use llm_do_host::{Host as _, grants as granted_by};
 use llm_do_mcp::{Inspected, RemoteServer};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -63,23 +64,23 @@ impl Loaded {
     /// # Errors
     /// The remembered grants can't be read.
     pub fn servers(&self) -> Result<Vec<Server>, Problem> {
-        let remembered = RememberedGrants::of(self.machinery.home()).list()?;
-        let mine = remembered.iter().filter(|granted| *granted.program == *self.identity);
+        let remembered = RememberedGrants::of(self.host().home()).list()?;
+        let mine = remembered.iter().filter(|granted| granted.program == *self.identity().as_str());
         let granted: Vec<&String> = mine.flat_map(|granted| &granted.capabilities).collect();
         let mut servers: Vec<Server> = Vec::new();
-        let kind = self.machinery.mcp.name();
-        for file in self.program.workers() {
+        let kind = self.host().mcp.name();
+        for file in self.program().workers() {
             // A worker with errors has no servers that could be used.
-            let _ = self.program.named_by(&FunctionSource::Program, &file.id);
+            let _ = self.program().named_by(&FunctionSource::Program, &file.id);
         }
-        for worker in self.program.loaded() {
+        for worker in self.program().loaded() {
             if let Some((_, whole)) = worker.toolsets.iter().find(|(name, _)| **name == *kind) {
                 let own = Configuration::parse(whole, kind).unwrap_or_default().own;
                 self.add(&mut servers, &worker, &own, true, &granted);
             }
         }
-        if let Some(declared) = self.program.declared(kind) {
-            self.add(&mut servers, self.program.entry(), &json!({ "servers": declared }), false, &granted);
+        if let Some(declared) = self.program().declared(kind) {
+            self.add(&mut servers, self.program().entry(), &json!({ "servers": declared }), false, &granted);
         }
         servers.sort_by(|a, b| (&a.name, &a.command).cmp(&(&b.name, &b.command)));
         Ok(servers)
@@ -93,8 +94,8 @@ impl Loaded {
         is_used: bool,
         granted: &[&String],
     ) {
-        let mcp = &self.machinery.mcp;
-        let root = self.program.protection().root();
+        let mcp = &self.host().mcp;
+        let root = self.program().protection().root();
         for described in mcp.describe(configuration, worker, root) {
             let name = match &worker.source {
                 FunctionSource::Library(library) => format!("{library}:{}", described.name),
@@ -112,8 +113,8 @@ impl Loaded {
                 None => granted.iter().any(|capability| **capability == grant),
                 Some(RemoteServer { network, .. }) => {
                     let grants: Vec<Grant> =
-                        granted.iter().filter_map(|capability| Grant::parse(capability).ok()).collect();
-                    network.as_ref().is_some_and(|network| grant::network(&grants).covers(network))
+                        granted.iter().filter_map(|capability| parse_grant(capability).ok()).collect();
+                    network.as_ref().is_some_and(|network| granted_by::network(&grants).covers(network))
                 }
             };
             let toolsets = vec![(mcp.name().into(), Arc::new(json!({"servers": {&described.name: own}})))];
@@ -142,29 +143,29 @@ impl Loaded {
         grants: &[Grant],
         accept: bool,
     ) -> Result<Inspection, Problem> {
-        let machinery = &*self.machinery;
+        let machinery = &**self.host();
         let failed = |reason: String| Problem::Server { server: server.name.clone(), reason };
         let workers = [Arc::clone(&server.worker)];
         let mut grants = grants.to_vec();
-        apply(&grants, &machinery.confiner, &machinery.python)?;
-        let mut missing = missing::toolsets(&workers, &machinery.toolsets, &grants);
+        machinery.apply(&grants)?;
+        let mut missing = granted_by::toolsets(&workers, &machinery.toolsets, &grants);
         missing.extend(missing::confinement(&workers, &machinery.toolsets, &machinery.confiner, &grants));
         if !missing.is_empty() {
-            grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);
-            apply(&grants, &machinery.confiner, &machinery.python)?;
+            grants.extend(granted_by::obtain(machinery, self.identity(), missing)?);
+            machinery.apply(&grants)?;
         }
-        missing::variables(&workers, &machinery.toolsets, &machinery.environment)?;
+        granted_by::check_variables(&workers, &machinery.toolsets, machinery)?;
         let worker = &server.worker;
         let mut narrowing = worker.sandbox.narrowing.clone();
         narrowing.foreign |= matches!(worker.source, FunctionSource::Library(_));
         let authority = self
-            .program
-            .authority(&grant::places(&grants), grant::network(&grants), &[])
-            .with_variables(grant::variables(&grants))
-            .with_processes(grant::processes(&grants))
+            .program()
+            .authority(&granted_by::places(&grants), granted_by::network(&grants), &[])
+            .with_variables(granted_by::variables(&grants))
+            .with_processes(granted_by::processes(&grants))
             .narrow(&worker.id, &narrowing)
             .map_err(|refusal| failed(refusal.to_string()))?;
-        let definitions: Arc<dyn Definitions> = Arc::clone(&self.program) as _;
+        let definitions: Arc<dyn Definitions> = Arc::clone(self.program()) as _;
         let context = ToolsetContext {
             run: &"inspect".into(),
             worker,

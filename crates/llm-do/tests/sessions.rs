@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 use llm_do::{
-    Grant, Grantor, Input, MissingGrant, PastRun, Problem, Report, RunOptions, Session, Settings,
+    Grantor, Input, MissingGrant, PastRun, Problem, Report, RunOptions, Session, Settings,
     core::{
         engine::End,
         gate::{Mode, Pattern, Rule, RuleLine},
@@ -144,7 +144,7 @@ fn a_grant_holds_for_the_runs_that_have_it() {
     let manifest = format!("name: two\nsandbox:\n  paths:\n    outside: {}\n", place.display());
     fs::write(home.path().join("project/project.yaml"), manifest).unwrap();
     settings.grantor = Arc::new(Refuses);
-    let grant = Grant::parse(&format!("{}:ro", place.display())).unwrap();
+    let grant = llm_do::parse_grant(&format!("{}:ro", place.display())).unwrap();
     settings.run.grants = vec![grant.clone()];
     let session = Session::open(settings).unwrap();
     let without = RunOptions { grants: Vec::new(), ..session.options().clone() };

@@ -20,7 +20,7 @@ use llm_do_core::{
     origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ConfigurationProblem, ToolsetContext, ToolsetKind},
+    toolset::{ConfigurationProblem, ToolsetContext, ToolsetKind, ToolsetRuntime},
     worker::{Language, WorkerDefinition},
 };
 use run::{DescribeFunctions, RunProgram};
@@ -119,25 +119,23 @@ impl ToolsetKind for Programs {
     }
 
     fn configuration(&self) -> Schema {
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {
-                "language": {
-                    "anyOf": [
-                        {"enum": ["python", "typescript"]},
-                        {"type": "array", "items": {"enum": ["python", "typescript"]}, "minItems": 1, "uniqueItems": true},
-                    ],
-                },
-                "calls": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                "max_calls": {"type": "integer", "minimum": 1, "maximum": 10000},
-                "timeout": {"type": "number", "exclusiveMinimum": 0},
-                "pre_approved": {"const": "callees"},
-                "returns": {"type": "object"},
+        Schema::of_keys(json!({
+            "language": {
+                "anyOf": [
+                    {"enum": ["python", "typescript"]},
+                    {"type": "array", "items": {"enum": ["python", "typescript"]}, "minItems": 1, "uniqueItems": true},
+                ],
             },
-            "additionalProperties": false,
+            "calls": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            "max_calls": {"type": "integer", "minimum": 1, "maximum": 10000},
+            "timeout": {"type": "number", "exclusiveMinimum": 0},
+            "pre_approved": {"const": "callees"},
+            "returns": {"type": "object"},
         }))
     }
+}
 
+impl ToolsetRuntime for Programs {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

@@ -1,116 +1,152 @@
-//! A project in memory, and the engine that runs it.
+//! A project in memory: this module as its host.
 
+use crate::ticks::Ticks;
 use llm_do_core::{
-    authority::{Network, Place},
-    driver::Driver,
-    engine::RunContext,
-    gate::{Gate, Mode},
-    launch::{Launch, LaunchReport, RunRecords},
-    ledger::Budget,
-    model::{ModelName, ModelSettings, Models},
-    origin::{Origin, Origins},
-    redact::Redact,
+    attachment::Attachment,
+    authority::Place,
+    launch::LaunchReport,
+    model::{ModelName, Models},
     toolset::ToolsetRegistry,
     vfs::FileSystem,
-    worker::ModelChoice,
+    worker::WorkerDefinition,
 };
-use llm_do_program::{LoadOptions, Loaded, Program, Source, Start, source::MemoryTree};
-use serde_json::Value;
+use llm_do_host::{Ambient, Host, Loaded, MissingGrant, ModelSource, Obstacle, Opening, RunOptions, Session};
+use llm_do_program::{
+    LoadOptions, Source, Start, UserConfig, manifest::Provider, source::MemoryTree, target::Request,
+};
+use llm_do_records::Redactor;
 use std::{
     collections::BTreeMap,
+    io,
+    path::Path,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
 
-/// A loaded project.
-pub(crate) struct Project {
-    pub(crate) program: Arc<Program>,
-    toolsets: ToolsetRegistry,
-}
-
-/// The ports that a host gives to a run.
-pub(crate) struct Ports {
-    pub(crate) run: Arc<str>,
+/// The means that the module gives to a project.
+pub(crate) struct Means {
     pub(crate) date: Arc<str>,
-    pub(crate) mode: Mode,
-    pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) models: Arc<dyn Models>,
-    pub(crate) model: Option<ModelName>,
     pub(crate) files: Arc<dyn FileSystem>,
-    pub(crate) redact: Arc<dyn Redact>,
+    pub(crate) redactor: Arc<Redactor>,
+    pub(crate) models: Arc<dyn Models>,
+    toolsets: Arc<ToolsetRegistry>,
+    user: UserConfig,
+    declared: BTreeMap<String, Provider>,
 }
 
-impl Project {
-    /// Returns the place of the project in memory.
-    pub(crate) fn root() -> Place {
-        Place::new("/project")
-    }
+/// A reason why a project can't run.
+pub(crate) struct Refused(String);
 
-    /// Loads these definition files.
-    pub(crate) fn load(files: BTreeMap<String, String>) -> Result<Self, String> {
-        let toolsets = ToolsetRegistry::built_in();
-        let source = Source {
-            tree: Arc::new(MemoryTree::new(Self::root(), files)),
-            start: Start::Entry(None),
-            manifest: true,
-            work: None,
-        };
-        let options = LoadOptions { toolsets: toolsets.clone(), ..Default::default() };
-        let Loaded { program, .. } = Program::load(source, options).map_err(|errors| errors.to_string())?;
-        Ok(Self { program, toolsets })
-    }
-
-    /// Launches the entry. `records` determines the records around its call.
-    pub(crate) fn launch(
-        self,
-        host: Ports,
-        input: Arc<Value>,
-        records: RunRecords,
-    ) -> Result<LaunchReport, String> {
-        let Ports { run, date, mode, driver, models, model, files, redact } = host;
-        let Self { program, toolsets } = self;
-        let context = RunContext {
-            run,
-            date,
-            driver,
-            models,
-            model: ModelChoice { defaults: model.into_iter().collect(), ..ModelChoice::default() },
-            settings_override: ModelSettings::default(),
-            files,
-            definitions: program.clone(),
-            toolsets: Arc::new(toolsets),
-            client_tools: Arc::default(),
-            gate: Arc::new(Gate { mode, project: program.approval().clone(), ..Gate::default() }),
-            chat: false,
-            attended: false,
-            redact,
-            for_client: false,
-            stand_ins: None,
-            spending: None,
-        };
-        let launch = Launch {
-            context,
-            entry: Arc::clone(program.entry()),
-            input,
-            input_origins: Origins::TRUSTED,
-            user: Origin::Trusted,
-            attachments: Vec::new(),
-            authority: program.authority(&[], Network::Off, &[]),
-            budget: Budget::default(),
-            records,
-            held: None,
-            tally: Arc::default(),
-        };
-        block_on(launch.run())
+impl From<Obstacle> for Refused {
+    fn from(obstacle: Obstacle) -> Self {
+        Self(match obstacle {
+            Obstacle::Program(found) => found.to_string(),
+            other => other.to_string(),
+        })
     }
 }
 
-/// Polls a future until it is ready. Nothing here waits for an event from outside, so a future that is still not ready
+impl From<Refused> for String {
+    fn from(refused: Refused) -> Self {
+        refused.0
+    }
+}
+
+impl Host for Means {
+    type Problem = Refused;
+
+    fn toolsets(&self) -> &Arc<ToolsetRegistry> {
+        &self.toolsets
+    }
+
+    fn files(&self) -> &Arc<dyn FileSystem> {
+        &self.files
+    }
+
+    fn redactor(&self) -> &Arc<Redactor> {
+        &self.redactor
+    }
+
+    fn ambient(&self) -> Arc<dyn Ambient> {
+        Arc::new(Ticks)
+    }
+
+    fn today(&self) -> Arc<str> {
+        Arc::clone(&self.date)
+    }
+
+    fn user(&self) -> &UserConfig {
+        &self.user
+    }
+
+    fn current_dir(&self) -> &Path {
+        Path::new(ROOT)
+    }
+
+    /// Files in memory have no links.
+    fn real(&self, path: &Path) -> io::Result<Place> {
+        let path = Path::new(ROOT).join(path);
+        path.to_str().map(Place::new).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    fn models(&self) -> Arc<dyn Models> {
+        Arc::clone(&self.models)
+    }
+
+    fn declared(&self) -> &BTreeMap<String, Provider> {
+        &self.declared
+    }
+
+    fn grant(&self, _: &Place, _: &[MissingGrant]) -> Result<bool, Refused> {
+        Ok(false)
+    }
+
+    fn attachment(&self, _: &Path, _: &WorkerDefinition) -> Result<Attachment, String> {
+        Err("this module attaches no files".to_owned())
+    }
+}
+
+const ROOT: &str = "/project";
+
+/// Returns the place of the project in memory.
+pub(crate) fn root() -> Place {
+    Place::new(ROOT)
+}
+
+/// Opens these definition files. Workers that name no model have `default`.
+pub(crate) fn open(
+    program: BTreeMap<String, String>,
+    date: Arc<str>,
+    files: Arc<dyn FileSystem>,
+    redactor: Arc<Redactor>,
+    models: Arc<dyn Models>,
+    default: Option<ModelName>,
+    options: RunOptions,
+) -> Result<Session<Means>, String> {
+    let toolsets = ToolsetRegistry::built_in();
+    let source = Source {
+        tree: Arc::new(MemoryTree::new(root(), program)),
+        start: Start::Entry(None),
+        manifest: true,
+        work: None,
+    };
+    let load_options = LoadOptions { toolsets: toolsets.clone(), ..Default::default() };
+    let opening = Opening { source, load_options, request: Request::default() };
+    let source = ModelSource::Given { models: Arc::clone(&models), default };
+    let loaded = Loaded::load(opening, |program| {
+        let declared = program.providers().clone();
+        let toolsets = Arc::new(toolsets);
+        Ok(Means { date, files, redactor, models, toolsets, user: UserConfig::default(), declared })
+    })?;
+    Ok(loaded.grant(options, source)?.open()?)
+}
+
+/// Polls a run until it has ended. Nothing here waits for an event from outside, so a future that is still not ready
 /// never will be.
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) fn block_on(run: impl Future<Output = LaunchReport>) -> Result<LaunchReport, String> {
     const ENOUGH: usize = 10_000;
-    let mut future = pin!(future);
+    let mut future = pin!(run);
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..ENOUGH {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {

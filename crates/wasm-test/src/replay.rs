@@ -1,16 +1,14 @@
 //! A recorded run replayed.
 
-use crate::{
-    files::RunFiles,
-    project::{Ports, Project},
-};
+use crate::{files::RunFiles, project};
 use llm_do_core::{
     call_path::CallPath,
     engine::Halt,
+    gate::Mode,
     journal::{Record, RecordKind},
-    launch::RunRecords,
     step_name::StepName,
 };
+use llm_do_host::{Input, RunOptions};
 use llm_do_records::{Compared, NoFiles, Redactor, ReplayDriver, Section, sections};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -72,17 +70,22 @@ impl ReplayRequest {
         });
         let redactor = Arc::new(Redactor::new(self.secrets));
         let driver = Arc::new(ReplayDriver::new(records.into(), Arc::clone(&redactor)));
-        let host = Ports {
-            run,
-            date,
-            mode,
-            driver: Arc::clone(&driver) as _,
-            models: driver.models(),
+        let options =
+            RunOptions { mode: Some(mode), can_ask: mode == Mode::Interactive, ..RunOptions::default() };
+        let models = driver.models();
+        let session = project::open(
+            self.program,
+            Arc::clone(&date),
+            Arc::new(NoFiles),
+            redactor,
+            Arc::clone(&models),
             model,
-            files: Arc::new(NoFiles),
-            redact: redactor,
-        };
-        let ended = Project::load(self.program)?.launch(host, input, RunRecords::None)?;
+            options,
+        )?;
+        let input = Input { json: Some((*input).clone()), ..Input::default() };
+        let start = session.prepare(&input, false)?;
+        let context = session.context(run, date, Arc::clone(&driver) as _, models);
+        let ended = project::block_on(session.launch(context, start).run())?;
         let report = driver.report();
         if let (Some(halt @ (Halt::Journal(_) | Halt::Aborted { .. } | Halt::Diverged { .. })), None) =
             (ended.halt, &report.divergence)

@@ -1,23 +1,16 @@
 //! A project run with scripted models.
 
-use crate::{
-    files::RunFiles,
-    project::{Ports, Project},
-    script::Scripts,
-    ticks::Ticks,
-};
+use crate::{files::RunFiles, project, script::Scripts};
 use llm_do_core::{
     call_path::CallPath,
     gate::Mode,
     journal::{Ending, Record, RecordKind},
-    launch::{RunRecords, RunStart},
     model::ModelResponse,
-    operator::Unattended,
     rebuild::conversation_at,
     vfs::MemoryFileSystem,
     worker::Limits,
 };
-use llm_do_host::{MemoryLog, Recorder};
+use llm_do_host::{Host as _, Input, MemoryLog, RunOptions, RunPorts};
 use llm_do_program::Program;
 use llm_do_records::Redactor;
 use serde::{Deserialize, Serialize};
@@ -44,7 +37,7 @@ pub(crate) struct RunRequest {
     /// The answers of each worker's model, in order. Each conversation begins with the first.
     answers: HashMap<String, Vec<ModelResponse>>,
     /// Input of the entry.
-    input: Arc<Value>,
+    input: Value,
     /// Values of secrets by name.
     secrets: BTreeMap<String, String>,
     /// Files to report, by path.
@@ -71,28 +64,33 @@ struct Rebuilt {
 
 impl RunRequest {
     pub(crate) fn report(self) -> Result<Report, String> {
-        let project = Project::load(self.program)?;
-        let program = Arc::clone(&project.program);
         let files = Arc::new(MemoryFileSystem::new());
         for (path, text) in self.files {
-            files.put(&Project::root().join(&path), text.into_bytes());
+            files.put(&project::root().join(&path), text.into_bytes());
         }
         let redactor = Arc::new(Redactor::new(self.secrets));
-        let log = MemoryLog::new(BEGAN_MS, Arc::clone(&redactor));
-        let driver = Arc::new(Recorder::new(log, Arc::new(Ticks), Arc::new(Unattended)));
-        let host = Ports {
-            run: RUN.into(),
+        let session = project::open(
+            self.program,
+            DATE.into(),
+            Arc::clone(&files) as _,
+            Arc::clone(&redactor),
+            Arc::new(Scripts::new(self.answers)),
+            "script:given".parse().ok(),
+            RunOptions { mode: Some(Mode::AutoDeny), ..RunOptions::default() },
+        )?;
+        let program = Arc::clone(session.program());
+        let input = Input { json: Some(self.input), ..Input::default() };
+        let ports = RunPorts {
+            id: RUN.into(),
             date: DATE.into(),
-            mode: Mode::AutoDeny,
-            driver: Arc::clone(&driver) as _,
-            models: Arc::new(Scripts::new(self.answers)),
-            model: "script:given".parse().ok(),
-            files: Arc::clone(&files) as _,
-            redact: Arc::clone(&redactor) as _,
+            log: MemoryLog::new(BEGAN_MS, Arc::clone(&redactor)),
+            operator: None,
+            events: None,
+            untrusted: session.host().untrusted_places()?,
         };
-        let start =
-            RunStart { version: env!("CARGO_PKG_VERSION").into(), target: ".".into(), ..RunStart::default() };
-        let report = project.launch(host, self.input, RunRecords::New(start))?;
+        let (run, driver) =
+            session.begin(ports, session.prepare(&input, true)?, session.start_record(&input));
+        let report = project::block_on(async { run.finish().await.report })?;
         if let Some(halt) = report.halt {
             return Err(halt.to_string());
         }
@@ -108,7 +106,7 @@ impl RunRequest {
                 .wanted
                 .into_iter()
                 .map(|path| {
-                    let content = files.get(&Project::root().join(&path));
+                    let content = files.get(&project::root().join(&path));
                     (path, content.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
                 })
                 .collect(),

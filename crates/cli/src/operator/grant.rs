@@ -48,12 +48,12 @@ fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Pai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do::{Grant, NeededBy};
+    use llm_do::NeededBy;
 
     #[test]
     fn the_question_names_all_of_it_and_nothing_reaches_the_terminal_as_a_command() {
         let missing = [MissingGrant {
-            grant: Grant::parse("network=a.example").unwrap(),
+            grant: llm_do::parse_grant("network=a.example").unwrap(),
             needed_by: NeededBy::Program,
             asked_at: "evil\u{1b}[2J.worker:3:1".into(),
         }];

@@ -1,7 +1,7 @@
 //! State shared by all calls of an opened program.
 
 use super::options::Options;
-use crate::granted::ModelSource;
+use llm_do_host::ModelSource;
 use std::path::PathBuf;
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Options of a program's runs, or of a single call.
 
-use crate::{grant::Grant, loaded::read_set, problem::Problem, settings::RunOptions};
+use crate::{grant::parse_grant, loaded::read_set, problem::Problem, settings::RunOptions};
 use llm_do_core::{
     driver::Driver,
     gate::{Calls, FileSet, Mode, Rule, RuleLine},
@@ -187,7 +187,7 @@ impl Options {
                 Change::Rule { option, rule, text } => run.rules.push(line(option, text, *rule, here)?),
                 Change::Budget(limit) => run.budget = limited(run.budget, limit)?,
                 Change::Grant(text) => {
-                    run.grants.push(Grant::parse(text).map_err(|error| wrong("grant", &error))?);
+                    run.grants.push(parse_grant(text).map_err(|error| wrong("grant", &error))?);
                 }
                 Change::UntrustedInput => run.untrusted_input = true,
             }

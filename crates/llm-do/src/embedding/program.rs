@@ -8,18 +8,13 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    checked,
-    grant::RememberedGrants,
-    granted::ModelSource,
-    loaded::{Effects, Loaded},
-    located::Located,
-    problem::Problem,
-    settings::Settings,
+    checked, grant::RememberedGrants, loaded::Loaded, located::Located, problem::Problem, settings::Settings,
 };
 use llm_do_core::{
     model::{Model, ModelError, ModelName, Models},
-    toolset::ToolsetKind,
+    toolset::ToolsetRuntime,
 };
+use llm_do_host::{Effects, ModelSource};
 use llm_do_program::Diagnostic;
 use std::{
     collections::BTreeMap,
@@ -53,7 +48,7 @@ pub struct ProgramBuilder {
     journals: Journals,
     options: Options,
     tools: BTreeMap<&'static str, Vec<Tool>>,
-    kinds: Vec<Arc<dyn ToolsetKind>>,
+    kinds: Vec<Arc<dyn ToolsetRuntime>>,
     providers: Vec<(String, Box<Factory>)>,
     models: Given,
     signatures: Option<String>,
@@ -136,7 +131,7 @@ impl Program {
 
     /// Returns the folder of the journals, one folder for each run.
     pub fn journals(&self) -> &Path {
-        self.loaded.machinery.runs_dir()
+        self.loaded.host().runs_dir()
     }
 
     fn taken(&self, loaded: Loaded) -> Result<Worker, Problem> {
@@ -166,7 +161,7 @@ impl ProgramBuilder {
     }
 
     /// Registers a kind of toolset, which reads a configuration of its own and makes its tools from it.
-    pub fn toolset_kind(mut self, kind: impl ToolsetKind + 'static) -> Self {
+    pub fn toolset_kind(mut self, kind: impl ToolsetRuntime + 'static) -> Self {
         self.kinds.push(Arc::new(kind));
         self
     }
