@@ -66,6 +66,7 @@ mod page;
 mod partial_values;
 mod prices;
 mod programs;
+mod programs_in_typescript;
 mod python;
 mod python_client;
 mod real_input;
