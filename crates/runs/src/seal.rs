@@ -172,6 +172,11 @@ impl Chain {
         fits
     }
 
+    /// Returns a line without its seal and its last `}`, if it is the next line sealed with this key.
+    pub(crate) fn admitted<'a>(&mut self, line: &'a [u8]) -> Option<&'a [u8]> {
+        self.admits(line).then(|| line.split_last_chunk::<TAIL_BYTES>()).flatten().map(|(record, _)| record)
+    }
+
     /// The number of bytes that [`Chain::is_end_of`] compares.
     pub(crate) const END_BYTES: usize = LETTERS + 3;
 
