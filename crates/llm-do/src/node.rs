@@ -88,6 +88,11 @@ impl Session {
             vec![target.unwrap_or_default().to_string_lossy().into_owned(), String::new()];
         invocation.request.project = None;
         invocation.here = PathBuf::new();
+        // Questions wait in the database. A replay uses the recorded mode.
+        invocation.mode = Some(match self.gate().mode {
+            Mode::Interactive => Mode::Defer,
+            mode => mode,
+        });
         invocation.grants = self.grants().iter().map(ToString::to_string).collect();
         Ok(ClusterStart {
             invocation,

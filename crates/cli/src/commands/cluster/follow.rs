@@ -16,6 +16,7 @@ use llm_do::{
     core::{
         engine::End,
         event::Event,
+        gate::Mode,
         journal::{Record, RecordKind, RunStatus},
         launch::Counts,
         origin::Origins,
@@ -54,7 +55,9 @@ fn started(args: &RunArgs, database: &str, output: &Output) -> Result<Exit, NotR
         .into());
     }
     let interrupts = listen()?;
-    let session = Session::open(settings(args)?)?;
+    let mut settings = settings(args)?;
+    settings.run.unattended = Mode::Defer;
+    let session = Session::open(settings)?;
     if let Some(complaint) = too_small(&session) {
         return Err(complaint.into());
     }
