@@ -17,7 +17,7 @@ use llm_do_core::{
     schema::sha256,
     worker::{ModelChoice, WorkerDefinition},
 };
-use llm_do_program::{Diagnostic, Diagnostics, LoadOptions, Program, Source, Start, target::Request};
+use llm_do_program::{Diagnostic, Diagnostics, LoadOptions, Program, Request, Source, Start};
 use std::sync::Arc;
 
 /// The definitions to load, and the request that named them.
@@ -69,7 +69,7 @@ impl<H> Clone for Loaded<H> {
 pub enum ModelSource {
     /// The providers of the host.
     Providers,
-    /// These models, whatever the workers name. Nothing is sent to a provider, so none needs a grant or a key.
+    /// The models of a host, whatever the workers name. Nothing is sent to a provider, so none needs a grant or a key.
     Given {
         /// The models.
         models: Arc<dyn Models>,

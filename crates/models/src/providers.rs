@@ -1,24 +1,23 @@
 //! Opens models by name.
 
 use crate::{
-    client::{Clients, Needs, is_loopback},
     custom::CustomProvider,
     default_model, exchange,
     failure::{Secrets, Whom},
-    known::{KNOWN, Known},
+    known::{KNOWN, KnownProvider},
     prices,
     remote::Remote,
-    script,
+    transport::{Transport, is_loopback},
 };
 use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models, PROVIDER_ALIASES, Terms};
 use llm_do_wire::{Dialect, Form, Wire};
-use reqwest::Url;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use url::Url;
 
 /// Default idle timeout in the middle of an answer.
 const IDLE: Duration = Duration::from_secs(120);
@@ -54,7 +53,7 @@ pub struct Providers {
     idle: Duration,
     /// The user's prices of models; the first matching entry applies.
     prices: Vec<(String, Terms)>,
-    clients: Arc<Clients>,
+    transport: Arc<dyn Transport>,
     opened: Mutex<HashMap<ModelName, Arc<dyn Model>>>,
 }
 
@@ -111,15 +110,26 @@ impl Models for Providers {
         match said {
             Some((_, terms)) => *terms,
             None if self.custom.contains_key(name.provider()) => Terms::default(),
-            None => prices::listed(name),
+            None => prices::listed(name, self.transport.now()),
         }
     }
 }
 
 impl Providers {
     /// Makes the known providers and `script:`, with keys and addresses from this environment. Empty values count as
-    /// absent.
+    /// absent. Requests are sent over HTTP by this process.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn new(env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        let transport = Arc::<crate::client::Clients>::default();
+        Self::over(transport, env).with("script", |name| crate::script::open(name.model()))
+    }
+
+    /// Makes the known providers over a transport, with keys and addresses from this environment. Empty values count as
+    /// absent.
+    pub fn over(
+        transport: Arc<dyn Transport>,
+        env: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
         let env = move |name: &str| {
             let value = env(name)?.trim().to_owned();
             (!value.is_empty()).then_some(value)
@@ -132,10 +142,9 @@ impl Providers {
             streaming: true,
             idle: IDLE,
             prices: Vec::new(),
-            clients: Arc::default(),
+            transport,
             opened: Mutex::default(),
         }
-        .with("script", |name| script::open(name.model()))
     }
 
     /// Adds keys that the user has stored, each with the variable that would hold it. The environment takes precedence.
@@ -213,7 +222,7 @@ impl Providers {
     /// Returns the variables that may hold the key of a known provider, the usual one first. Empty: it takes no key.
     /// `None`: no provider of that name is known.
     pub fn key_variables(provider: &str) -> Option<&'static [&'static str]> {
-        Known::named(provider).map(|known| known.keys)
+        KnownProvider::named(provider).map(|known| known.keys)
     }
 
     fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<ModelName, Arc<dyn Model>>> {
@@ -234,7 +243,7 @@ impl Providers {
 
     /// Returns the usual model of that provider: the default model if the provider has a key.
     pub fn usual_model(provider: &str) -> Option<String> {
-        default_model::usual(Known::named(provider)?.name)
+        default_model::usual(KnownProvider::named(provider)?.name)
     }
 
     /// Returns true if requests for that model leave this machine. A model that can't be opened sends no requests.
@@ -248,7 +257,7 @@ impl Providers {
         let provider = name.provider();
         let access = if let Some(custom) = self.custom.get(provider) {
             self.declared(provider, custom)?
-        } else if let Some(known) = Known::named(provider) {
+        } else if let Some(known) = KnownProvider::named(provider) {
             self.known(known)?
         } else {
             return Err(self.unknown(provider));
@@ -296,7 +305,7 @@ impl Providers {
         })
     }
 
-    fn known(&self, known: &'static Known) -> Result<Access, ModelError> {
+    fn known(&self, known: &'static KnownProvider) -> Result<Access, ModelError> {
         let own = known.base(&*self.env);
         let other = known.base_vars.iter().find_map(|var| Some((*var, self.var(var)?)));
         // An address that can't be used is said before a key that it may not need.
@@ -346,8 +355,7 @@ impl Providers {
             reached: Arc::default(),
         };
         Ok(Remote {
-            clients: Arc::clone(&self.clients),
-            needs: Needs::of(&url),
+            transport: Arc::clone(&self.transport),
             headers: exchange::headers(&form, key.as_deref(), &headers, &whom)?,
             base: url,
             form,

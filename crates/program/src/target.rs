@@ -1,6 +1,7 @@
 //! Resolution of TARGET on the command line: a file, a folder, or a name in the old flat registry. See
 //! `docs/guides/projects.md`.
 
+pub use crate::request::Request;
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     library::DiskLibraries,
@@ -13,32 +14,11 @@ use crate::{
     start::{Source, Start},
 };
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
-use serde::{Deserialize, Serialize};
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// The parts of a command line that select the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Request {
-    /// The positional arguments, at most two: `[TARGET] [MESSAGE]`.
-    pub positionals: Vec<String>,
-    /// `--project DIR`.
-    pub project: Option<PathBuf>,
-    /// `--entry ID`.
-    pub entry: Option<String>,
-    /// `--no-project`.
-    pub no_project: bool,
-    /// `--lib`: roots of libraries that are searched first.
-    pub libraries: Vec<PathBuf>,
-    /// `--no-import-tools`.
-    pub no_import_tools: bool,
-    /// `--allow-module-imports`.
-    pub module_imports: bool,
-}
 
 /// The environment of a command line.
 #[derive(Clone, Debug, Default)]

@@ -23,6 +23,7 @@ mod redactor;
 mod render;
 mod replay;
 mod run_state;
+mod seal;
 mod sections;
 mod sent;
 mod steps;
@@ -47,7 +48,8 @@ pub use render::{
     Following, Line, Tone, compacted, duration, moment, render, render_call, render_timeline, size, thousands,
 };
 pub use replay::{Compared, Difference, Divergence, ReplayDriver, ReplayReport};
-pub use run_state::{Open, RunState};
+pub use run_state::{OpenRun, RunState};
+pub use seal::{Chain, Sealer};
 pub use sections::{Section, sections};
 pub use sent::messages_sent;
 pub use steps::{Step, StepKind, steps};

@@ -8,7 +8,7 @@ use llm_do::core::{
     origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde_json::{Value, json};
 use std::{fs::OpenOptions, io::Write as _, path::PathBuf, sync::Arc, time::Duration};
@@ -32,6 +32,9 @@ impl ToolsetKind for Effects {
         Schema::built_in(json!({"type": "object"}))
     }
 
+}
+
+impl ToolsetRuntime for Effects {
     fn build<'a>(
         &'a self,
         _: &'a Value,
