@@ -5,12 +5,12 @@ mod commands;
 
 use crate::{
     backlog::Backlog,
-    commands::{Typed, parse},
+    commands::{Typed, parse, sentence},
     host::Host,
     opening::{failed, wrong},
     options::{NotChosen, Options},
     prompt::Prompt,
-    signal::{Asking, Events, Signal},
+    signal::Signal,
     updates::{Updates, message},
 };
 use agent_client_protocol::{
@@ -24,34 +24,32 @@ use agent_client_protocol::{
     },
 };
 use llm_do::{
-    Decisions, Input, PastRun, Problem, Report, Run, Session,
+    Decisions, FromRun, Input as RunInput, PastRun, Problem, Replies, Report, Run, RunPort, Session,
     core::{
         attachment::Attachment,
         call_path::CallPath,
         event::Event,
         journal::{Record, RecordKind, RunStatus},
-        operator::OneAtATime,
+        operator::{OneAtATime, Operator},
         outcome::{End, Failure, FailureKind},
-        question::{Answer, Given, QuestionId, Reply, Turn, Waiting},
+        question::{Answer, QuestionId, Turn},
         step_name::StepName,
         worker::WorkerDefinition,
     },
+    dialogue::{Dialogue, Effect, Extent, Input, Manner, News, Refusal},
     output_text,
     program::visible,
     runs::{Canceller, NewRunId, Stopper},
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     future::pending,
     path::PathBuf,
     sync::Arc,
 };
 use tokio::{
-    sync::{
-        mpsc::{UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
+    sync::mpsc::{UnboundedReceiver, UnboundedSender},
     task::JoinHandle,
 };
 
@@ -59,8 +57,10 @@ use tokio::{
 const VIA: &str = "acp";
 /// Characters of a session's title.
 const TITLE: usize = 80;
+/// A chat in an editor, which begins with a message.
+const MANNER: Manner = Manner { extent: Extent::Chat, in_lines: false, listens: false };
 
-/// The stage of the chat.
+/// The program of the chat, and its run.
 pub(crate) enum Stage {
     /// The user has said nothing yet.
     New { options: Box<Options>, id: NewRunId },
@@ -103,24 +103,16 @@ struct Prompted {
     attached: Vec<u32>,
 }
 
-/// A question that was put to the client as a request.
-struct Put {
-    waiting: Waiting,
-    reply: oneshot::Sender<Reply>,
-    /// A task that waits for the client's answer. If it is aborted, it tells the client that no answer is needed.
-    request: JoinHandle<()>,
-}
-
-/// A question that the user's next words answer.
-struct Listening {
-    waiting: Waiting,
-    reply: oneshot::Sender<Reply>,
+/// A message of the user.
+struct Message {
+    text: String,
+    files: Vec<Attachment>,
 }
 
 /// Tools with their descriptions.
 type Tools = Vec<(String, String)>;
 
-/// A session: its chat, and the client's view of it.
+/// A session: the driver of a [`Dialogue`] over the protocol.
 pub(crate) struct Talk {
     id: SessionId,
     host: Arc<dyn Host>,
@@ -130,12 +122,13 @@ pub(crate) struct Talk {
     /// The workers that the user may call.
     workers: Arc<[Arc<WorkerDefinition>]>,
     prompted: Option<Prompted>,
-    put: HashMap<QuestionId, Put>,
-    listening: Option<Listening>,
+    dialogue: Dialogue<Message>,
+    replies: Replies,
+    /// The tasks that wait for the client's answers to questions. If one is aborted, it tells the client that no answer is
+    /// needed.
+    requests: HashMap<QuestionId, JoinHandle<()>>,
     /// Questions that the client saw before the chat was continued.
     seen: HashSet<QuestionId>,
-    /// Messages and commands of the user that wait until the conversation takes them.
-    queue: VecDeque<Answer>,
     /// True if the message that was taken back leaves its files behind, which would join the next one.
     leaves_files: bool,
     updates: Updates,
@@ -152,6 +145,10 @@ impl Talk {
         stage: Stage,
         workers: Arc<[Arc<WorkerDefinition>]>,
     ) -> Self {
+        let dialogue = match &stage {
+            Stage::Left { .. } => Dialogue::left(MANNER),
+            Stage::New { .. } | Stage::Running { .. } | Stage::Over(_) => Dialogue::new(MANNER),
+        };
         Self {
             id,
             host,
@@ -160,10 +157,10 @@ impl Talk {
             stage,
             workers,
             prompted: None,
-            put: HashMap::new(),
-            listening: None,
+            dialogue,
+            replies: Replies::new(VIA),
+            requests: HashMap::new(),
             seen: HashSet::new(),
-            queue: VecDeque::new(),
             leaves_files: false,
             updates: Updates::default(),
             tools: BTreeMap::new(),
@@ -203,21 +200,26 @@ impl Talk {
                 Signal::Option(request, chosen) => {
                     let _ = chosen.send(self.choose(&request));
                 }
-                Signal::Event(event) => self.event(&event),
-                Signal::Asked(waiting, reply) if closing => {
+                Signal::Run(FromRun::Event(event)) => self.event(&event),
+                Signal::Run(FromRun::Asked(waiting, reply)) if closing => {
                     drop((waiting, reply));
                 }
-                Signal::Asked(waiting, reply) => self.asked(*waiting, reply),
-                Signal::Withdrawn(id) => self.withdrawn(&id),
-                Signal::Permitted(id, response) => self.permitted(&id, response),
-                Signal::Filled(id, response) => self.filled(&id, response),
+                Signal::Run(FromRun::Asked(waiting, reply)) => {
+                    self.replies.keep(waiting.id.clone(), reply);
+                    self.take(Input::Asked(*waiting));
+                }
+                Signal::Run(FromRun::Withdrawn(id)) => {
+                    self.take(Input::Withdrawn(id));
+                }
+                Signal::Permitted(id, response) => self.permitted(id, response),
+                Signal::Filled(id, response) => self.filled(id, response),
                 Signal::Ended(report) => self.ended(&report),
                 Signal::Close => {
                     closing = true;
-                    self.leave();
+                    self.take(Input::HangUp);
                 }
             }
-            if closing && !matches!(self.stage, Stage::Running { .. }) {
+            if closing && self.dialogue.is_over() {
                 break;
             }
         }
@@ -244,89 +246,111 @@ impl Talk {
         self.prompted = Some(Prompted { responder, cancelled: false, failed: None, attached: Vec::new() });
         let Prompt { text, files } = prompt;
         match parse(text, &self.workers) {
-            Typed::Command(_) if !files.is_empty() => {
+            Typed::Command(..) | Typed::Run(..) if !files.is_empty() => {
                 let why = "a command takes words, and no links, images or resources: write the name of the file in it";
                 self.turn_ends(Err(wrong(why)));
             }
-            Typed::Command(command) => self.command(command),
-            Typed::Message(text) => self.words(text, files),
-        }
-    }
-
-    /// Gives the user's words to the question or conversation that waits for them.
-    fn words(&mut self, text: String, files: Vec<Attachment>) {
-        match self.listening.take() {
-            Some(Listening { waiting, reply }) if asking::is_conversation(&waiting.question) => {
-                self.listening = Some(Listening { waiting, reply });
-                self.queue.extend(said(text, files));
-                self.go_on();
-            }
-            Some(listening) if !files.is_empty() => {
-                self.listening = Some(listening);
-                let why = "the worker asks a question, whose answer is text: send links, images and resources with your next message";
-                self.turn_ends(Err(wrong(why)));
-            }
-            Some(Listening { waiting, reply }) => match asking::answer_of(&waiting, &text) {
-                Ok(answer) => give(reply, answer),
-                Err(wrong) => {
-                    self.listening = Some(Listening { waiting, reply });
-                    self.say(&wrong);
-                    self.turn_ends(Ok(StopReason::EndTurn));
-                }
-            },
-            None => self.start(text, files),
-        }
-    }
-
-    /// Gives the conversation the next entry of the queue. Returns false if the queue is empty or the conversation does
-    /// not wait.
-    fn go_on(&mut self) -> bool {
-        let Some(listening) = self.listening.take() else { return false };
-        match self.queue.pop_front() {
-            Some(answer) => {
-                give(listening.reply, answer);
-                true
-            }
-            None => {
-                self.listening = Some(listening);
-                false
+            Typed::Command(command, arguments) => self.command(command, &arguments),
+            Typed::Run(worker, arguments) => self.call(&worker, &arguments),
+            Typed::Message(text) => {
+                self.take(Input::Say(Message { text, files }));
             }
         }
     }
 
-    /// Starts the chat, or continues it, with that message.
-    fn start(&mut self, text: String, files: Vec<Attachment>) {
-        let started = match &self.stage {
-            Stage::New { options, id } => {
-                let session = options.session().clone();
-                if let Some(file) = files.iter().find(|file| !session.reads(&file.file.media_type)) {
-                    let (name, kind) = (&file.file.name, &file.file.media_type);
-                    let why = format!("`{name}` is {kind}, which this worker's model can't read");
-                    return self.turn_ends(Err(wrong(why)));
-                }
-                let input = Input { message: Some(text.clone()), contents: files, ..Input::default() };
-                let run = session.start_as(id, &input, Some(self.operator()), Some(self.events()));
-                if run.is_ok() {
-                    let title = visible::start(&visible::line(&text), TITLE).into_owned();
-                    self.tell(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
-                }
-                run.map(|run| (session, run))
+    /// Passes an input to the dialogue, and executes the effects. Returns false if the dialogue refused it.
+    fn take(&mut self, input: Input<Message>) -> bool {
+        let effects = self.dialogue.take(input);
+        let refused = effects.iter().any(|effect| matches!(effect, Effect::Refused(_)));
+        effects.into_iter().for_each(|effect| self.act(effect));
+        !refused
+    }
+
+    fn act(&mut self, effect: Effect<Message>) {
+        match effect {
+            Effect::Start(message, _) => self.start(message),
+            Effect::Continue => self.resume(),
+            Effect::Deliver(message) => {
+                self.take(Input::Give(answers(message)));
             }
-            Stage::Left { session, dir } => {
-                let session = (**session).clone();
-                let run = self.resumed(&session, dir);
-                self.queue.extend(said(text, files));
-                run.map(|run| (session, run))
+            Effect::Words(id, message) => self.words(id, message),
+            Effect::Answer(id, answer) => self.replies.give(&id, answer),
+            Effect::Later(id) => {
+                self.replies.later(&id);
+                self.requests.remove(&id);
             }
-            // The conversation has not come to its next message.
-            Stage::Running { .. } => return self.queue.extend(said(text, files)),
-            Stage::Over(why) => {
+            Effect::Ask(waiting) => self.ask(waiting),
+            Effect::Withdraw(id) => self.withdraw(&id),
+            Effect::Turn(turn, _) => self.turn(&turn),
+            Effect::Stop => {
+                if let Stage::Running { stopper, .. } = &self.stage {
+                    stopper.stop();
+                }
+            }
+            Effect::Cancel => {
+                if let Stage::Running { canceller, .. } = &self.stage {
+                    canceller.cancel();
+                }
+            }
+            Effect::Refused(Refusal::NothingToStop) => {}
+            Effect::Refused(Refusal::Over) => {
+                let why = if let Stage::Over(why) = &self.stage { why } else { "its run is over" };
                 let over = wrong(format!("the chat has ended: {why}. Open a new session."));
-                return self.turn_ends(Err(over));
+                self.turn_ends(Err(over));
             }
-        };
-        match started {
-            Ok((session, run)) => {
+            Effect::Refused(refusal) => {
+                self.say(&format!("{}.", sentence(&refusal.to_string())));
+                self.turn_ends(Ok(StopReason::EndTurn));
+            }
+            Effect::News(News::TakenBack) => {
+                self.leaves_files = true;
+                self.say("*(Your last message and what followed it are taken back. The worker does not see them any more.)*");
+            }
+            // The client has no place for them, or no command that makes them.
+            Effect::News(_)
+            | Effect::Ended(_)
+            | Effect::Go(_)
+            | Effect::Interject(..)
+            | Effect::Listen
+            | Effect::Queued
+            | Effect::Return(_)
+            | Effect::Undelivered(_) => {}
+        }
+    }
+
+    /// Starts the chat with its first message.
+    fn start(&mut self, Message { text, files }: Message) {
+        let Stage::New { options, id } = &self.stage else { return };
+        let session = options.session().clone();
+        if let Some(file) = files.iter().find(|file| !session.reads(&file.file.media_type)) {
+            let (name, kind) = (&file.file.name, &file.file.media_type);
+            let why = format!("`{name}` is {kind}, which this worker's model can't read");
+            self.take(Input::NotBegun);
+            return self.turn_ends(Err(wrong(why)));
+        }
+        let input = RunInput { message: Some(text.clone()), contents: files, ..RunInput::default() };
+        let port = self.port();
+        let run = session.start_as(id, &input, Some(operator(&port)), Some(port));
+        if run.is_ok() {
+            let title = visible::start(&visible::line(&text), TITLE).into_owned();
+            self.tell(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
+        }
+        self.begun(session, run);
+    }
+
+    /// Continues the chat that was left.
+    fn resume(&mut self) {
+        let Stage::Left { session, dir } = &self.stage else { return };
+        let (session, port) = ((**session).clone(), self.port());
+        let run = PastRun::open(dir, session.home())
+            .map_err(Problem::from)
+            .and_then(|past| session.resume(past, Decisions::default(), Some(operator(&port)), Some(port)));
+        self.begun(session, run);
+    }
+
+    fn begun(&mut self, session: Session, run: Result<Run, Problem>) {
+        match run {
+            Ok(run) => {
                 let (stopper, canceller) = (run.stopper(), run.canceller());
                 let sender = self.sender.clone();
                 tokio::spawn(async move {
@@ -335,27 +359,19 @@ impl Talk {
                     let _ = sender.send(Signal::Ended(Box::new(report)));
                 });
                 self.stage = Stage::Running { session: Box::new(session), stopper, canceller };
+                self.take(Input::Began);
             }
             Err(problem) => {
-                self.queue.clear();
+                self.take(Input::NotBegun);
                 let why = wrong(self.host.explain(&problem));
                 self.turn_ends(Err(why));
             }
         }
     }
 
-    fn resumed(&self, session: &Session, dir: &std::path::Path) -> Result<Run, Problem> {
-        let past = PastRun::open(dir, session.home())?;
-        session.resume(past, Decisions::default(), Some(self.operator()), Some(self.events()))
-    }
-
-    fn operator(&self) -> Arc<OneAtATime<Asking>> {
-        // A person looks at one question at a time.
-        Arc::new(OneAtATime::new(Asking(self.sender.clone())))
-    }
-
-    fn events(&self) -> Arc<Events> {
-        Arc::new(Events(self.sender.clone()))
+    fn port(&self) -> Arc<RunPort<impl Fn(FromRun) -> bool + Send + Sync + use<>>> {
+        let sender = self.sender.clone();
+        Arc::new(RunPort(move |message: FromRun| sender.send(Signal::Run(message)).is_ok()))
     }
 
     /// Stops the answer. Open decisions stay open.
@@ -366,29 +382,10 @@ impl Talk {
     }
 
     fn stop(&mut self) {
-        if !self.queue.is_empty() {
-            self.queue.clear();
+        if self.dialogue.clear_queue() {
             self.say("*(Your message was not delivered.)*");
         }
-        // The run withdraws the questions of the calls that it stops.
-        if let Stage::Running { stopper, .. } = &self.stage {
-            stopper.stop();
-        }
-        // Only the user knows what became of an interrupted tool. Without an answer the run is suspended.
-        self.put.retain(|_, put| put.waiting.question.ends_with_answer());
-    }
-
-    /// Cuts off the run, so that it can be resumed.
-    fn leave(&mut self) {
-        self.put.clear();
-        match (self.listening.take(), &self.stage) {
-            // Nothing else is under way while the chat itself waits.
-            (Some(Listening { waiting, reply }), _) if waiting.id.call == CallPath::root() => {
-                let _ = reply.send(Reply::Later);
-            }
-            (_, Stage::Running { canceller, .. }) => canceller.cancel(),
-            _ => {}
-        }
+        self.take(Input::Stop { talks: true });
     }
 
     fn choose(&mut self, request: &SetSessionConfigOptionRequest) -> Result<Vec<SessionConfigOption>, Error> {
@@ -423,7 +420,8 @@ impl Talk {
                 // The message is not delivered without what belongs to it.
                 prompted.failed = Some(wrong(format!("{reason}. Your message was not delivered.")));
                 let attached = std::mem::take(&mut prompted.attached);
-                self.queue = attached.into_iter().map(|message| Answer::Detach { message }).collect();
+                let detach = attached.into_iter().map(|message| Answer::Detach { message });
+                self.take(Input::NotAttached(detach.collect()));
             }
             _ => {}
         }
@@ -448,9 +446,10 @@ impl Talk {
             }),
         };
         self.stage = next;
-        self.listening = None;
+        self.take(Input::Ended { can_continue });
         self.seen.clear();
-        self.put.clear();
+        self.replies.clear();
+        self.requests.clear();
         let end = match (&report.end, report.status) {
             (End::Done(value), _) => {
                 self.say(&output_text(value, true));
@@ -510,16 +509,16 @@ async fn requested(cancellation: Option<RequestCancellation>) {
 }
 
 /// Returns a message with its files as answers that the conversation takes.
-fn said(text: String, files: Vec<Attachment>) -> impl Iterator<Item = Answer> {
+fn answers(Message { text, files }: Message) -> Vec<Answer> {
     let attach = |file: Attachment| {
         let (file, content) = (Arc::clone(&file.file.name), Some(Arc::new(file)));
         Answer::Attach { file, content }
     };
     let words = Answer::Give { value: Arc::new(Value::String(text)) };
-    files.into_iter().map(attach).chain([words])
+    files.into_iter().map(attach).chain([words]).collect()
 }
 
-fn give(reply: oneshot::Sender<Reply>, answer: Answer) {
-    // A run that is over needs no answer.
-    let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
+/// Returns the operator of a run: a person looks at one question at a time.
+fn operator<S: Fn(FromRun) -> bool + Send + Sync + 'static>(port: &Arc<RunPort<S>>) -> Arc<dyn Operator> {
+    Arc::new(OneAtATime::new(Arc::clone(port)))
 }

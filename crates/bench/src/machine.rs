@@ -10,7 +10,7 @@ use llm_do::core::function::{
 use llm_do::core::gate::Policy;
 use llm_do::core::schema::Schema;
 use llm_do::core::send::BoxFuture;
-use llm_do::core::toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry};
+use llm_do::core::toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime};
 use llm_do::{Input, Session, Settings};
 use serde_json::{Value, json};
 
@@ -35,7 +35,9 @@ impl ToolsetKind for Lookup {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object", "additionalProperties": false}))
     }
+}
 
+impl ToolsetRuntime for Lookup {
     fn build<'a>(
         &'a self,
         _: &'a Value,

@@ -108,6 +108,11 @@ impl Workspace {
         &self.root
     }
 
+    /// Removes the place of the copy, which differs from run to run, from a text.
+    pub(crate) fn without_places(&self, text: String) -> String {
+        text.replace(&format!("{}/", self.root.display()), "")
+    }
+
     /// Returns the folder around the root. No path that a worker sees contains it.
     pub(crate) fn around(&self) -> &Path {
         self.dir.path()

@@ -2,8 +2,9 @@
 
 use crate::{
     baseline::Comparison,
+    options::Options,
     report::{CaseReport, RunReport},
-    runner::{Cut, Options},
+    runner::Cut,
     suite::Suite,
 };
 use llm_do_core::price::Usd;
@@ -74,7 +75,7 @@ impl TestLog {
         let cases = plan.iter().map(|planned| KeptCase {
             report: planned.report(options),
             repeats: planned.repeats,
-            recordings: options.uses_recordings(planned).then(|| recorded_folder(&planned.case.file)),
+            recordings: planned.uses_recordings(options).then(|| recorded_folder(&planned.case.file)),
         });
         let began = LogLine::Began { at_ms: now_ms(), cases: cases.collect() };
         let log = SealKey::of(home).and_then(|key| {

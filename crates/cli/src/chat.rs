@@ -21,7 +21,10 @@ use crate::{
 };
 use face::Face;
 use known::Known;
-use llm_do::{Decisions, Input, PastRun, Problem, Run, RunOptions, Session, program::Diagnostic};
+use llm_do::{
+    Decisions, FromRun, Input, PastRun, Problem, Run, RunOptions, RunPort, Session, dialogue::Extent,
+    program::Diagnostic,
+};
 use llm_do_core::gate::{Gate, RuleLine};
 use llm_do_core::journal::{Record, RecordKind};
 use llm_do_core::operator::{OneAtATime, Operator};
@@ -31,7 +34,7 @@ use past_lines::PastLines;
 use plain::PlainFace;
 use rich::RichFace;
 use serde_json::{Map, Value};
-use signal::{Asking, Events, Signal};
+use signal::Signal;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -69,36 +72,27 @@ pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
 /// A chat that can begin, or a run in which workers talk to the user.
 pub(crate) struct Chat {
     session: Session,
-    kind: Kind,
+    kind: Extent,
     /// The parts of the input that go with the first message, or the input of the run.
     input: Input,
     /// The run to continue.
     past: Option<PastRun>,
 }
 
-/// The kind of conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A chat with the entry.
-    Chat,
-    /// Conversations of workers in the middle of a run. The run ends with its result.
-    Run,
-}
-
 impl Chat {
     /// Returns a chat with the entry of a session, which begins with the message of `input` if it has one.
     pub(crate) fn of(session: Session, input: Input) -> Self {
-        Self { session, kind: Kind::Chat, input, past: None }
+        Self { session, kind: Extent::Chat, input, past: None }
     }
 
     /// Returns a run in which workers talk to the user.
     pub(crate) fn in_run(session: Session, input: Input) -> Self {
-        Self { session, kind: Kind::Run, input, past: None }
+        Self { session, kind: Extent::Run, input, past: None }
     }
 
     /// Returns a run to be continued.
     pub(crate) fn resumed(session: Session, past: PastRun) -> Self {
-        let kind = if past.invocation().chat { Kind::Chat } else { Kind::Run };
+        let kind = if past.invocation().chat { Extent::Chat } else { Extent::Run };
         Self { session, kind, input: Input::default(), past: Some(past) }
     }
 }
@@ -176,7 +170,7 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
     listen(&sender).map_err(cannot_start)?;
     let name = Arc::clone(&session.entry().id);
     let known = Arc::new(Known::of(&session));
-    let message = input.message.take_if(|_| kind == Kind::Chat);
+    let message = input.message.take_if(|_| kind == Extent::Chat);
     let mut starter = OfSession { session, input, sender };
     // Before the terminal is taken over: the first request waits for nothing that it does not need.
     let begins = match (past, kind, message) {
@@ -184,12 +178,12 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
             let records = past.records().to_vec();
             starter.continue_run(past).map(|started| Begins::Again(started, records))
         }
-        (None, Kind::Run, _) => starter.begin().map(Begins::Run),
-        (None, Kind::Chat, Some(text)) => {
+        (None, Extent::Run, _) => starter.begin().map(Begins::Run),
+        (None, Extent::Chat, Some(text)) => {
             let files = known.mentioned(&text);
             Ok(Begins::Said(starter.start(text.clone(), &files), text))
         }
-        (None, Kind::Chat, None) => Ok(Begins::WithUser),
+        (None, Extent::Chat, None) => Ok(Begins::WithUser),
     };
     let begins = match begins {
         Ok(begins) => begins,
@@ -253,9 +247,10 @@ impl OfSession {
         let runtime = runtime()?;
         let run = {
             let _context = runtime.enter();
+            let sender = self.sender.clone();
+            let port = Arc::new(RunPort(move |message: FromRun| sender.send(Signal::Run(message)).is_ok()));
             // A person looks at one question at a time.
-            let operator = Arc::new(OneAtATime::new(Asking(self.sender.clone())));
-            start(operator, Arc::new(Events(self.sender.clone())))?
+            start(Arc::new(OneAtATime::new(Arc::clone(&port))), port)?
         };
         let sender = self.sender.clone();
         let ended = move |report| {

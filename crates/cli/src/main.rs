@@ -22,7 +22,6 @@ mod render;
 mod rows;
 mod screen;
 mod terminal;
-mod transaction;
 mod whole_file;
 
 use args::{

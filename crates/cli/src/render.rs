@@ -11,7 +11,7 @@ use crate::{
     screen::Screen,
     visible,
 };
-use lines::Lines;
+use lines::EventLines;
 use llm_do_core::{
     event::Event,
     gate::Withheld,
@@ -169,7 +169,7 @@ pub(crate) struct Renderer {
     output: Output,
     /// True if the note about the missing terminal is still to be shown, with the first refused call.
     explains: AtomicBool,
-    lines: Option<Lines>,
+    lines: Option<EventLines>,
     progress: Option<Progress>,
 }
 
@@ -181,7 +181,7 @@ impl Renderer {
         gone: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
         let lines = (output.format == Format::StreamJson)
-            .then(|| Lines::new(Arc::clone(&output.screen), output.out_terminal, gone));
+            .then(|| EventLines::new(Arc::clone(&output.screen), output.out_terminal, gone));
         let progress = output.shows_progress().then(|| Progress::new(&output));
         if progress.is_some() && output.err_terminal {
             output.screen.go_live();

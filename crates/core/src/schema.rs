@@ -83,6 +83,15 @@ impl Schema {
         }
     }
 
+    /// The built-in schema of an object with these properties and no others: the frame of a toolset's configuration.
+    pub fn of_keys(properties: Value) -> Self {
+        Self::built_in(serde_json::json!({
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        }))
+    }
+
     /// The schema for callers that fix some properties of the object: it accepts no other values for them, and does not
     /// show them.
     pub(crate) fn fixing(&self, fixed: &serde_json::Map<String, Value>) -> Self {

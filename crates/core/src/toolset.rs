@@ -167,7 +167,8 @@ pub struct OldApproval {
     pub run: &'static [&'static str],
 }
 
-/// A kind of toolset.
+/// A kind of toolset, as the front end, `check` and editors see it: names, schemas, and answers about a configuration.
+/// It has no effects. [`ToolsetRuntime`] makes the tools.
 pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// The kind's name in `toolsets`.
     fn name(&self) -> &'static str;
@@ -275,34 +276,19 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn executes(&self, _worker: &WorkerDefinition, _configuration: &Value, _folders: &[Place]) -> Executed {
         Executed::default()
     }
-    /// Returns true if an external server lists its tools, so that [`ToolsetKind::list`] is called before they are
+    /// Returns true if an external server lists its tools, so that [`ToolsetRuntime::list`] is called before they are
     /// made.
     fn lists(&self) -> bool {
         false
     }
-    /// Asks an external server for its tools. This is a step: the answer is recorded. `configuration` is valid. A
-    /// server that can't be asked is a notice, not an error.
-    fn list<'a>(
-        &'a self,
-        _configuration: &'a Value,
-        _context: &'a ToolsetContext<'a>,
-    ) -> BoxFuture<'a, Listing> {
-        Box::pin(async { Listing::default() })
+    /// Returns true if the kind shows mounts to a worker ([`ToolsetKind::mounts`]).
+    fn has_mounts(&self) -> bool {
+        false
     }
     /// The mounts that the kind shows to the worker for reading: of [served](Place::served) places, or of folders that
-    /// belong to the worker's definition. `context` belongs to a run and has the worker's authority without these mounts; it is absent if a program is only read. Starts
-    /// nothing.
-    fn mounts(
-        &self,
-        _worker: &WorkerDefinition,
-        _configuration: &Value,
-        _context: Option<&ToolsetContext<'_>>,
-    ) -> Vec<Mount> {
+    /// belong to the worker's definition. In a run, [`ToolsetRuntime::mounts_in`] has them.
+    fn mounts(&self, _worker: &WorkerDefinition, _configuration: &Value) -> Vec<Mount> {
         Vec::new()
-    }
-    /// The file system that reads the places of [`ToolsetKind::mounts`].
-    fn served(&self) -> Option<&dyn FileSystem> {
-        None
     }
     /// The folders of skills that its configuration names, if it offers skills.
     fn skill_folders(&self) -> Option<SkillFolders> {
@@ -330,33 +316,10 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn check_insert(&self, _configuration: &Value, name: &str) -> Result<(), String> {
         Err(format!("the toolset `{}` has no text `{name}`", self.name()))
     }
-    /// A text for the worker's templates. Called within a step.
-    ///
-    /// # Errors
-    /// There is no text; the error has the reason. It may contain words of others.
-    fn insert<'a>(
-        &'a self,
-        _configuration: &'a Value,
-        _context: &'a ToolsetContext<'a>,
-        insert: &'a Insert,
-    ) -> BoxFuture<'a, Result<Arc<str>, String>> {
-        Box::pin(async { Err(format!("the toolset `{}` has no text `{}`", self.name(), insert.name)) })
-    }
-    /// Schema of its configuration, without `tools` and `approval`, which every toolset takes.
-    fn configuration(&self) -> Schema;
-    /// Makes the tools. `configuration` is valid.
-    fn build<'a>(
-        &'a self,
-        configuration: &'a Value,
-        context: &'a ToolsetContext<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Function>, String>>;
-    /// The function of a worker that is code. Only a kind that runs code has any.
-    fn entry<'a>(
-        &'a self,
-        _code: &'a CodeEntry,
-        _context: &'a ToolsetContext<'a>,
-    ) -> BoxFuture<'a, Result<Function, String>> {
-        Box::pin(async { Err(format!("the toolset `{}` runs no code", self.name())) })
+    /// Schema of its configuration, without `tools` and `approval`, which every toolset takes. By default there are no
+    /// other keys.
+    fn configuration(&self) -> Schema {
+        Schema::of_keys(serde_json::json!({}))
     }
     /// Makes a worker again that `creator` has generated with these arguments. Only a kind that generates workers has
     /// any.
@@ -373,12 +336,64 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> Result<Arc<WorkerDefinition>, String> {
         Err(format!("the toolset `{}` generates no workers, and so not `{name}`", self.name()))
     }
+}
+
+/// The runtime of a kind of toolset: it opens servers, makes the tools of a run, and ends with the run.
+pub trait ToolsetRuntime: ToolsetKind {
+    /// Asks an external server for its tools. This is a step: the answer is recorded. `configuration` is valid. A
+    /// server that can't be asked is a notice, not an error.
+    fn list<'a>(
+        &'a self,
+        _configuration: &'a Value,
+        _context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Listing> {
+        Box::pin(async { Listing::default() })
+    }
+    /// The mounts of [`ToolsetKind::mounts`] in a run. `context` has the worker's authority without them. Starts nothing.
+    fn mounts_in(
+        &self,
+        worker: &WorkerDefinition,
+        configuration: &Value,
+        _context: &ToolsetContext<'_>,
+    ) -> Vec<Mount> {
+        self.mounts(worker, configuration)
+    }
+    /// The file system that reads the places of [`ToolsetKind::mounts`].
+    fn served(&self) -> Option<&dyn FileSystem> {
+        None
+    }
+    /// A text for the worker's templates. Called within a step.
+    ///
+    /// # Errors
+    /// There is no text; the error has the reason. It may contain words of others.
+    fn insert<'a>(
+        &'a self,
+        _configuration: &'a Value,
+        _context: &'a ToolsetContext<'a>,
+        insert: &'a Insert,
+    ) -> BoxFuture<'a, Result<Arc<str>, String>> {
+        Box::pin(async { Err(format!("the toolset `{}` has no text `{}`", self.name(), insert.name)) })
+    }
+    /// Makes the tools. `configuration` is valid.
+    fn build<'a>(
+        &'a self,
+        configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>>;
+    /// The function of a worker that is code. Only a kind that runs code has any.
+    fn entry<'a>(
+        &'a self,
+        _code: &'a CodeEntry,
+        _context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Function, String>> {
+        Box::pin(async { Err(format!("the toolset `{}` runs no code", self.name())) })
+    }
     /// The runtimes of the tools of these workers, for the start record. Empty if the kind starts no processes, or can't.
     fn runtimes<'a>(&'a self, _workers: &'a [Arc<WorkerDefinition>]) -> BoxFuture<'a, Vec<Runtime>> {
         Box::pin(async { Vec::new() })
     }
     /// The run with that ID has ended: asks its processes to end, without waiting. Called for every kind before the
-    /// first [`ToolsetKind::ended`], which waits.
+    /// first [`ToolsetRuntime::ended`], which waits.
     fn ending(&self, _run: &str) {}
     /// The run with that ID has ended: releases the processes and connections that the kind holds for it. Returns
     /// notices for the operator about anything that its tools left behind.
@@ -391,12 +406,31 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
 #[derive(Clone, Default)]
 pub struct ToolsetRegistry {
     kinds: BTreeMap<&'static str, Arc<dyn ToolsetKind>>,
+    /// The runtimes of those that the host can run.
+    runtimes: BTreeMap<&'static str, Arc<dyn ToolsetRuntime>>,
 }
 
 impl ToolsetRegistry {
-    /// Adds a kind.
-    pub fn register(&mut self, kind: Arc<dyn ToolsetKind>) {
+    /// Adds a kind with its runtime.
+    pub fn register(&mut self, kind: Arc<dyn ToolsetRuntime>) {
+        self.kinds.insert(kind.name(), Arc::clone(&kind) as _);
+        self.runtimes.insert(kind.name(), kind);
+    }
+    /// Adds a kind that the host can only describe. A worker that has the toolset can be checked, and not run.
+    pub fn describe(&mut self, kind: Arc<dyn ToolsetKind>) {
+        self.runtimes.remove(kind.name());
         self.kinds.insert(kind.name(), kind);
+    }
+    /// The runtime of the kind of that name or alias.
+    ///
+    /// # Errors
+    /// The host does not run the kind, or does not know it.
+    pub fn runtime(&self, name: &str) -> Result<&Arc<dyn ToolsetRuntime>, String> {
+        let kind = self.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.names().collect();
+            format!("there is no toolset `{name}`; there are: {}", known.join(", "))
+        })?;
+        self.runtimes.get(kind.name()).ok_or_else(|| format!("this host does not run the toolset `{name}`"))
     }
     /// The kind of that name or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn ToolsetKind>> {
@@ -468,11 +502,12 @@ impl ToolsetRegistry {
     pub fn mounts(&self, worker: &WorkerDefinition, context: Option<&ToolsetContext<'_>>) -> Vec<Mount> {
         let mut mounts = Vec::new();
         for (name, whole) in &worker.toolsets {
-            let shows =
-                |kind: &&Arc<dyn ToolsetKind>| kind.served().is_some() || kind.skill_folders().is_some();
-            let Some(kind) = self.get(name).filter(shows) else { continue };
+            let Some(kind) = self.get(name).filter(|kind| kind.has_mounts()) else { continue };
             let Configuration { own, .. } = Configuration::parse(whole, name).unwrap_or_default();
-            mounts.extend(kind.mounts(worker, &own, context));
+            mounts.extend(match (context, self.runtimes.get(kind.name())) {
+                (Some(context), Some(runtime)) => runtime.mounts_in(worker, &own, context),
+                _ => kind.mounts(worker, &own),
+            });
         }
         mounts
     }
@@ -493,7 +528,7 @@ impl ToolsetRegistry {
     /// # Errors
     /// There is no text; the error has the reason. It may contain words of others.
     pub async fn insert(&self, context: &ToolsetContext<'_>, insert: &Insert) -> Result<Arc<str>, String> {
-        let kind = self.get(&insert.kind).ok_or_else(|| without(context.worker, &insert.kind))?;
+        let kind = self.runtime(&insert.kind)?;
         let own = self.own_part(context.worker, kind.name());
         let own = own.ok_or_else(|| without(context.worker, kind.name()))?;
         kind.insert(&own, context, insert).await
@@ -533,9 +568,9 @@ impl ToolsetRegistry {
     }
     /// Informs every kind that the run with that ID has ended. Returns their notices for the operator.
     pub async fn ended(&self, run: &Arc<str>) -> Vec<String> {
-        self.kinds.values().for_each(|kind| kind.ending(run));
+        self.runtimes.values().for_each(|kind| kind.ending(run));
         let mut notices = Vec::new();
-        for kind in self.kinds.values() {
+        for kind in self.runtimes.values() {
             notices.extend(kind.ended(run).await);
         }
         notices

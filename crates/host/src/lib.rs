@@ -4,12 +4,13 @@
 //! was read, [`Granted`] one that has what it asks for, [`Session`] starts its runs, and a [`Run`] is one of them.
 //!
 //! [`Recorder`] drives a run over its own ports: a log ([`RunLog`]), time and randomness ([`Ambient`]), an operator and
-//! listeners ([`EventSink`]). [`Canceller`], [`Stopper`] and [`Interjector`] influence a run from outside. The package knows
-//! no files, threads, processes, clocks or runtimes.
+//! listeners ([`EventSink`]). [`Canceller`], [`Stopper`] and [`Interjector`] influence a run from outside. [`dialogue`] is the
+//! state machine of a user who talks with a run. The package knows no files, threads, processes, clocks or runtimes.
 
 mod client;
 mod counting;
 mod deltas;
+pub mod dialogue;
 mod effects;
 mod event_sink;
 mod grant;

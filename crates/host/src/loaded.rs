@@ -69,7 +69,7 @@ impl<H> Clone for Loaded<H> {
 pub enum ModelSource {
     /// The providers of the host.
     Providers,
-    /// These models, whatever the workers name. Nothing is sent to a provider, so none needs a grant or a key.
+    /// The models of a host, whatever the workers name. Nothing is sent to a provider, so none needs a grant or a key.
     Given {
         /// The models.
         models: Arc<dyn Models>,

@@ -5,7 +5,7 @@ use llm_do::{
     Program, Tool,
     schemars::JsonSchema,
     serde_json::{Value, json},
-    toolset::{BoxFuture, Function, Risk, Schema, ToolsetContext, ToolsetKind},
+    toolset::{BoxFuture, Function, Risk, Schema, ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde::Deserialize;
 use std::{error::Error, fs};
@@ -57,13 +57,11 @@ impl ToolsetKind for Calendar {
 
     /// The schema of the configuration in a worker file. A violation is an error with its place in the file.
     fn configuration(&self) -> Schema {
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {"holidays": {"type": "array", "items": {"type": "string"}}},
-            "additionalProperties": false,
-        }))
+        Schema::of_keys(json!({"holidays": {"type": "array", "items": {"type": "string"}}}))
     }
+}
 
+impl ToolsetRuntime for Calendar {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

@@ -85,7 +85,7 @@ impl Editing {
             only_looks: true,
         };
         let mut host =
-            request.host(around, kinds::reading(toolsets.clone(), home), providers, Arc::new(Migration));
+            request.host(around, kinds::described(toolsets.clone(), home), providers, Arc::new(Migration));
         host.code = reads_code.then(|| {
             let reader = code_reader(python.python());
             match announce {

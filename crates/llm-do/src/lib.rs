@@ -200,6 +200,7 @@ mod replaced_file;
 mod replay;
 mod resume;
 mod run;
+mod run_port;
 mod servers;
 mod session;
 mod settings;
@@ -286,7 +287,7 @@ pub mod toolset {
         template::Insert,
         toolset::{
             ConfigurationProblem, Declarations, Executed, ForeseenTool, ForeseenTools, OldApproval,
-            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry,
+            Requirement, ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime,
         },
         vfs::FileSystem,
     };
@@ -353,6 +354,7 @@ pub mod host {
     pub use crate::replay::{Recorded, replay};
     pub use crate::resume::{Decisions, PastRun, ResumeError};
     pub use crate::run::{Report, Run};
+    pub use crate::run_port::{FromRun, Replies, RunPort};
     pub use crate::servers::{Inspection, Server};
     pub use crate::session::{Others, Session, today};
     pub use crate::settings::{
@@ -367,7 +369,7 @@ pub mod host {
     pub use llm_do_core::launch::Counts;
     pub use llm_do_host::{
         BadInvocation, DetectedModel, Effects, Inbox, Invocation, ModelSource, NotReadable, Reach, RuleGiven,
-        output_text,
+        dialogue, output_text,
     };
     pub use llm_do_mcp::{BadClientServer, ClientServer, ClientServers, Inspected, InspectedTool, ToolState};
     pub use llm_do_models as models;

@@ -78,7 +78,7 @@ impl Located {
             effects,
             client_servers: settings.client_servers,
         };
-        let mcp = kinds::register(&mut toolsets, Some(&host));
+        let mcp = kinds::register(&mut toolsets, &host);
         let client_secrets = host.client_servers.secrets(is_secret_name);
         apply(&options.grants, &confiner, &python)?;
 

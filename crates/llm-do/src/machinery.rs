@@ -1,4 +1,4 @@
-//! This machine as the host of a program: confined processes, Python, MCP servers, seals, providers, budgets over time.
+//! The machine as the host of a program: confined processes, Python, MCP servers, seals, providers, budgets over time.
 
 use crate::{
     attachments,

@@ -2,7 +2,7 @@
 
 use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName};
 use llm_do_models::Providers;
-use llm_do_records::{Open, RecordedAnswers, RunState};
+use llm_do_records::{OpenRun, RecordedAnswers, RunState};
 use llm_do_runs::{JOURNAL_FILE, RunSummary, find_run, list_runs, read_journal};
 use std::{
     path::{Path, PathBuf},
@@ -64,7 +64,7 @@ impl RecordedRuns {
             let last = runs
                 .into_iter()
                 .filter(|run| !is_replay(run))
-                .find(|run| !matches!(run.state, RunState::Open(Open::Running | Open::Damaged)));
+                .find(|run| !matches!(run.state, RunState::Open(OpenRun::Running | OpenRun::Damaged)));
             return last.map(|last| self.runs_dir.join(last.run)).ok_or_else(|| {
                 missing(format!("replay:last: no run has ended in {}", self.runs_dir.display()))
             });

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // in a test a panic is the report
 
 use llm_do::{
-    Grant, Grantor, Input, MissingGrant, PastRun, Problem, Report, RunOptions, Session, Settings,
+    Grantor, Input, MissingGrant, PastRun, Problem, Report, RunOptions, Session, Settings,
     core::{
         engine::End,
         gate::{Mode, Pattern, Rule, RuleLine},

@@ -12,11 +12,11 @@ pub(crate) struct Progress {
     out: Outbox,
     /// True if the client shows progress.
     is_shown: bool,
-    state: Mutex<State>,
+    state: Mutex<Tokens>,
 }
 
 #[derive(Default)]
-struct State {
+struct Tokens {
     /// The token of the progress that has begun.
     token: Option<String>,
     /// The number of tokens so far.

@@ -51,14 +51,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// The batches of one model.
 pub(crate) struct Batcher {
     model: BatchModel,
-    state: Mutex<State>,
+    state: Mutex<BatchQueue>,
     /// True while requests are sent in batches.
     on: AtomicBool,
     paces: Arc<Paces>,
     board: Board,
 }
 
-struct State {
+struct BatchQueue {
     ledger: Ledger,
     /// Requests for the next batch.
     pending: Vec<(String, Asking)>,
@@ -69,7 +69,7 @@ struct State {
     in_batch: HashSet<String>,
     /// Results that no row has asked for yet.
     arrived: HashMap<String, BatchOutcome>,
-    batches: Vec<Open>,
+    batches: Vec<SubmittedBatch>,
     /// Batches that may have been submitted: the process was killed before it received their names.
     unconfirmed: Vec<(String, Vec<String>)>,
     /// No batch is submitted before this time, after a failed submission.
@@ -86,7 +86,7 @@ struct Asking {
 }
 
 /// A submitted batch.
-struct Open {
+struct SubmittedBatch {
     name: String,
     /// Rows of the batch that have not ended.
     left: HashSet<String>,
@@ -111,7 +111,7 @@ enum Line {
 }
 
 /// A batch as recorded in `batches.jsonl`.
-struct Known {
+struct RecordedBatch {
     token: String,
     batch: Option<String>,
     rows: HashSet<String>,
@@ -143,7 +143,7 @@ impl Batcher {
     ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path)?;
-        let mut known: Vec<Known> = Vec::new();
+        let mut known: Vec<RecordedBatch> = Vec::new();
         let (mut bytes, mut lines) = (0, 0);
         let mut reader = BufReader::new(file.try_clone()?);
         let mut text = Vec::new();
@@ -163,7 +163,7 @@ impl Batcher {
                     // A row is in the newest batch that has it: the earlier ones did not answer it.
                     let rows: HashSet<String> = rows.into_iter().collect();
                     known.iter_mut().for_each(|earlier| earlier.rows.retain(|row| !rows.contains(row)));
-                    known.push(Known { token, batch: None, rows });
+                    known.push(RecordedBatch { token, batch: None, rows });
                 }
                 Line::Submitted { token, batch } => {
                     if let Some(known) = known.iter_mut().find(|known| known.token == token) {
@@ -176,7 +176,7 @@ impl Batcher {
         }
         file.set_len(bytes)?;
         let now = Instant::now();
-        let mut state = State {
+        let mut state = BatchQueue {
             ledger: Ledger { file, lines },
             pending: Vec::new(),
             last_added: now,
@@ -189,7 +189,7 @@ impl Batcher {
             failures: 0,
             returned: 0,
         };
-        for Known { token, batch, rows } in known {
+        for RecordedBatch { token, batch, rows } in known {
             let mut left = Vec::new();
             for row in rows {
                 if !ended(&row)? {
@@ -199,7 +199,7 @@ impl Batcher {
             state.in_batch.extend(left.iter().cloned());
             match batch {
                 _ if left.is_empty() => {}
-                Some(name) => state.batches.push(Open::new(name, left)),
+                Some(name) => state.batches.push(SubmittedBatch::new(name, left)),
                 None => state.unconfirmed.push((token, left)),
             }
         }
@@ -218,7 +218,7 @@ impl Batcher {
     /// Notes that a row has ended.
     pub(crate) fn ended(&self, row: &str) -> io::Result<()> {
         let mut state = self.lock();
-        let State { batches, ledger, in_batch, .. } = &mut *state;
+        let BatchQueue { batches, ledger, in_batch, .. } = &mut *state;
         in_batch.remove(row);
         for batch in batches.iter_mut() {
             if batch.left.remove(row) && batch.left.is_empty() {
@@ -254,7 +254,7 @@ impl Batcher {
                 let mut state = self.lock();
                 state.ledger.add(&Line::Submitted { token, batch: batch.clone() })?;
                 state.unconfirmed.remove(0);
-                state.batches.push(Open::new(batch, rows));
+                state.batches.push(SubmittedBatch::new(batch, rows));
             }
             Ok(None) => {
                 let mut state = self.lock();
@@ -299,7 +299,7 @@ impl Batcher {
                 state.failures = 0;
                 state.ledger.add(&Line::Submitted { token, batch: batch.clone() })?;
                 let rows = state.hand_over(requests.len());
-                state.batches.push(Open::new(batch, rows));
+                state.batches.push(SubmittedBatch::new(batch, rows));
             }
             Err(error) => {
                 // Without an answer it may have been taken.
@@ -368,7 +368,7 @@ impl Batcher {
                     batch.wait();
                 }),
                 Err(error) => {
-                    self.with(&name, Open::wait);
+                    self.with(&name, SubmittedBatch::wait);
                     self.failed(&error);
                 }
             }
@@ -386,7 +386,7 @@ impl Batcher {
     fn deliver(&self, name: &str, mut outcomes: BTreeMap<String, BatchOutcome>) {
         let mut state = self.lock();
         state.returned = 0;
-        let State { batches, waiting, arrived, .. } = &mut *state;
+        let BatchQueue { batches, waiting, arrived, .. } = &mut *state;
         for batch in batches.iter_mut().filter(|batch| batch.name == name) {
             batch.collected = true;
             for row in &batch.left {
@@ -400,7 +400,7 @@ impl Batcher {
         }
     }
 
-    fn with(&self, name: &str, change: impl FnOnce(&mut Open)) {
+    fn with(&self, name: &str, change: impl FnOnce(&mut SubmittedBatch)) {
         if let Some(batch) = self.lock().batches.iter_mut().find(|batch| batch.name == name) {
             change(batch);
         }
@@ -415,7 +415,7 @@ impl Batcher {
 
     fn show(&self) {
         let state = self.lock();
-        let open: Vec<&Open> = state.batches.iter().filter(|batch| !batch.collected).collect();
+        let open: Vec<&SubmittedBatch> = state.batches.iter().filter(|batch| !batch.collected).collect();
         if open.is_empty() || state.failures > 0 {
             return;
         }
@@ -470,12 +470,12 @@ impl Batcher {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BatchQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BatchQueue {
     /// Moves the first requests from the next batch into a submitted one, and returns their rows.
     fn hand_over(&mut self, count: usize) -> Vec<String> {
         let handed: Vec<(String, Asking)> = self.pending.drain(..count).collect();
@@ -503,7 +503,7 @@ impl State {
     }
 }
 
-impl Open {
+impl SubmittedBatch {
     fn new(name: String, left: Vec<String>) -> Self {
         let left = left.into_iter().collect();
         Self {

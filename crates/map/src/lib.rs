@@ -1,7 +1,7 @@
 //! Runs a worker over many inputs: each row of a table, or each file of a folder (`docs/reference/map.md`).
 //!
 //! [`Map::open`] reads the input once and compares it with the state of an earlier command, [`Map::work`] runs the rows
-//! that are missing, and [`Map::publish`] writes the output. The state lies beside the output: `State` holds an end for
+//! that are missing, and [`Map::publish`] writes the output. The state lies beside the output: `MapFolder` holds an end for
 //! each row that has ended, and the records of all runs. Memory does not grow with the rows: tables on disk (`slots`)
 //! find the data of a row.
 

@@ -15,7 +15,7 @@ use crate::{
     publish::Publisher,
     results::{ASKS, Done, Failed, INTERRUPTED, INVALID_INPUT, RowEnd},
     row::Row,
-    state::{Places, State, foreign},
+    state::{MapFolder, Places, foreign},
     stop::Stop,
     survey::{identify, survey},
 };
@@ -60,7 +60,7 @@ pub struct Map {
     options: MapOptions,
     source: Source,
     columns: Columns,
-    state: State,
+    state: MapFolder,
     order: Order,
     rows: Option<Rows>,
     /// The number of the next row, from 0.
@@ -137,7 +137,7 @@ impl Map {
         let untrusted = session.untrusted_places().map_err(Problem::Prompt)?;
         let names = session.model_names();
         let batches = if options.batch { Some(batch_model(&session, &names)?) } else { None };
-        let state = State::open(&session, places, &options.inputs, options.retry_failed)?;
+        let state = MapFolder::open(&session, places, &options.inputs, options.retry_failed)?;
         let (order, survey) =
             survey(&source, &columns, &state, others.as_ref()).inspect_err(|_| state.give_up())?;
         let publisher =
@@ -559,7 +559,7 @@ impl Map {
 
     /// Records the end of a row.
     fn end(&mut self, row: u64, id: RowId, end: &RowEnd) -> Result<(), Problem> {
-        let State { results, journal, .. } = &mut self.state;
+        let MapFolder { results, journal, .. } = &mut self.state;
         let written = (|| {
             results.add(id, end)?;
             match end {

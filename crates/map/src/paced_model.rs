@@ -74,7 +74,7 @@ impl Paces {
             return (self.ceiling, true);
         }
         // If nothing but refusals has come, more of them are of no use.
-        let only_refused = |known: &Known| !known.held.is_empty() && !known.has_answered_others();
+        let only_refused = |known: &RequestCounts| !known.held.is_empty() && !known.has_answered_others();
         let next =
             waiting < 3 && !self.standings().iter().any(|standing| only_refused(&lock(&standing.known)));
         (window.min(self.ceiling), next)
@@ -93,7 +93,7 @@ impl Paces {
 
     /// Returns true if exactly that many runs exist and all of them only wait for a verdict.
     pub(crate) fn only_held(&self, running: usize) -> bool {
-        let is_held = |known: &Known| known.held.values().sum::<usize>() == known.open;
+        let is_held = |known: &RequestCounts| known.held.values().sum::<usize>() == known.open;
         running > 0
             && self.held() == running
             && self.standings().iter().all(|standing| is_held(&lock(&standing.known)))
@@ -144,13 +144,13 @@ impl Paces {
 /// the held row alone. If all running rows are held, the map decides.
 #[derive(Default)]
 struct Standing {
-    known: Mutex<Known>,
-    /// Notified when [`Known`] has changed.
+    known: Mutex<RequestCounts>,
+    /// Notified when [`RequestCounts`] has changed.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Known {
+struct RequestCounts {
     /// The runs that were answered last, the newest first.
     answered: VecDeque<String>,
     /// The run and the time of sending of the latest request that was answered.
@@ -174,7 +174,7 @@ enum Verdict {
     All,
 }
 
-impl Known {
+impl RequestCounts {
     /// Returns true if a run without a held request was answered.
     fn has_answered_others(&self) -> bool {
         self.answered.iter().any(|run| !self.held.contains_key(run))
@@ -192,7 +192,7 @@ impl Known {
 }
 
 impl Standing {
-    fn change(&self, change: impl FnOnce(&mut Known)) {
+    fn change(&self, change: impl FnOnce(&mut RequestCounts)) {
         change(&mut lock(&self.known));
         self.changed.notify_waiters();
     }
@@ -236,16 +236,16 @@ impl Standing {
 }
 
 /// A request that has not ended.
-struct Open<'a>(&'a Standing);
+struct InFlight<'a>(&'a Standing);
 
-impl<'a> Open<'a> {
+impl<'a> InFlight<'a> {
     fn new(standing: &'a Standing) -> Self {
         standing.change(|known| known.open += 1);
         Self(standing)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.change(|known| known.open -= 1);
     }
@@ -368,7 +368,7 @@ impl Model for PacedModel {
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let _open = Open::new(&self.standing);
+            let _open = InFlight::new(&self.standing);
             loop {
                 let waits = Waits::new(&self.paces, request.run);
                 let permit = self.pace.permit().await;

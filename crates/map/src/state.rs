@@ -104,7 +104,7 @@ struct Header {
 }
 
 /// The folder, locked for this process.
-pub(crate) struct State {
+pub(crate) struct MapFolder {
     pub(crate) places: Places,
     pub(crate) results: Results,
     pub(crate) journal: Journal,
@@ -119,7 +119,7 @@ pub(crate) struct State {
     _lock: File,
 }
 
-impl State {
+impl MapFolder {
     /// Opens the folder, or begins it.
     pub(crate) fn open(
         session: &Session,

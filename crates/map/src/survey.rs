@@ -9,7 +9,7 @@ use crate::{
     problem::Problem,
     row::{Broken, Content, Row},
     slots::Slots,
-    state::State,
+    state::MapFolder,
 };
 use llm_do::Others;
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub(crate) fn identify(columns: &Columns, closure: &str, row: Row) -> Result<Ide
 pub(crate) fn survey(
     source: &Source,
     columns: &Columns,
-    state: &State,
+    state: &MapFolder,
     others: Option<&Others>,
 ) -> Result<(Order, Survey), Problem> {
     let failed = |error| state.failed(error);

@@ -9,7 +9,7 @@ use crate::{
     http::{Fault, Reached},
     known::Lifecycle,
     process::Started,
-    transport::{Lines, Printed, UNREADABLE, keep},
+    transport::{LineReader, Printed, UNREADABLE, keep},
 };
 use calls::Parked;
 use rmcp::{
@@ -192,7 +192,7 @@ impl Connection {
         let (printed, broken) = (Arc::new(Printed::default()), Arc::new(OnceLock::new()));
         let Some(stdout) = running.stdout() else { return Err("its output can't be read".to_owned().into()) };
         let reading = running.stderr().map(|stderr| tokio::spawn(keep(stderr, Arc::clone(&printed))));
-        let transport = Lines::new(stdout, input, Arc::clone(&printed), Arc::clone(&broken));
+        let transport = LineReader::new(stdout, input, Arc::clone(&printed), Arc::clone(&broken));
         let (end, mut told) = mpsc::channel::<()>(1);
         let (tell, ended) = watch::channel(None);
         tokio::spawn(async move {

@@ -2,7 +2,7 @@
 
 use crate::{
     configuration::{CLIENT, Configuration, qualified},
-    known::{Agreement, Known},
+    known::{Agreement, ServerFiles},
     listing::{self, Listed},
 };
 use llm_do_core::{
@@ -19,7 +19,7 @@ pub(crate) fn tools(
     configuration: &Configuration,
     worker: &WorkerDefinition,
     root: &Place,
-    known: Option<&Known>,
+    known: Option<&ServerFiles>,
 ) -> ForeseenTools {
     let (mut listed, mut open) = (Listed::new(), Vec::new());
     if configuration.client {

@@ -2,7 +2,7 @@
 
 use crate::{
     configuration::{At, Configuration, Server, qualified},
-    known::{Agreement, Change, Definition, Known, hash, name_of},
+    known::{Agreement, Change, Definition, ServerFiles, hash, name_of},
     listing::{self, Listed},
     remote::SignInOptions,
     toolset::Mcp,
@@ -151,7 +151,7 @@ fn look(
     name: &str,
     server: &Server,
     tools: &[Definition],
-    known: &Known,
+    known: &ServerFiles,
     agreement: &Agreement,
     accept: bool,
 ) -> std::io::Result<Inspected> {

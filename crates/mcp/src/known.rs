@@ -32,7 +32,7 @@ const MOST_SHOWN: usize = 200;
 
 /// The files about servers in the user's folder of llm-do.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct ServerFiles {
     folder: PathBuf,
     /// The keyring with the user's tokens, if there is one.
     keyring: Option<Arc<Keyring>>,
@@ -119,7 +119,7 @@ enum Before {
     Known(Definition),
 }
 
-impl Known {
+impl ServerFiles {
     /// Returns the files in the user's folder (`~/.llm-do`).
     pub fn of(home: &Path) -> Self {
         Self { folder: home.join("mcp"), keyring: None }
@@ -185,7 +185,7 @@ impl Known {
         }
     }
 
-    /// Sorts the tools of a server as [`Known::accepted`] does. `None` if nothing was accepted yet.
+    /// Sorts the tools of a server as [`ServerFiles::accepted`] does. `None` if nothing was accepted yet.
     ///
     /// # Errors
     /// The accepted tools can't be read.
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn a_tool_that_changes_after_it_was_accepted_is_withheld() {
         let home = tempfile::tempdir().unwrap();
-        let known = Known::of(home.path());
+        let known = ServerFiles::of(home.path());
         let of = |tools: Vec<Definition>| known.accepted(&agreement("/p"), tools).unwrap();
         let first = vec![tool("a", "reads"), tool("b", "writes")];
         assert_eq!(of(first.clone()), (first.clone(), Vec::new()), "the first list is accepted");
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn a_damaged_file_accepts_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let known = Known::of(home.path());
+        let known = ServerFiles::of(home.path());
         known.accept(&agreement("/p"), &[tool("a", "reads")]).unwrap();
         std::fs::write(known.acceptance(&agreement("/p")), "{").unwrap();
         assert!(known.accepted(&agreement("/p"), vec![tool("a", "reads")]).is_err());
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn the_pins_of_a_lock_file_decide() {
         let home = tempfile::tempdir().unwrap();
-        let known = Known::of(home.path());
+        let known = ServerFiles::of(home.path());
         let pins = BTreeMap::from([("a".to_owned(), hash(&tool("a", "reads")))]);
         let pinned = Agreement { pins: Some(pins), library: Some("utils".to_owned()), ..agreement("/p") };
         let of = |tools: Vec<Definition>| known.accepted(&pinned, tools).unwrap();

@@ -77,7 +77,7 @@ pub use environment::Environment;
 pub use inspect::{Described, Inspected, InspectedTool, RemoteServer, ToolState};
 pub use install::{Installer, Wanted};
 pub use keyring::Keyring;
-pub use known::Known;
+pub use known::ServerFiles;
 pub use package::{BadPackage, Installed, Package, Packages, Registry};
 pub use registry_tools::Source;
 pub use remote::SignInOptions;

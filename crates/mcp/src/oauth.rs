@@ -3,7 +3,7 @@
 use crate::{
     address::{Address, chain},
     keyring::Keyring,
-    known::Known,
+    known::ServerFiles,
     store,
 };
 use llm_do_core::schema::sha256;
@@ -80,7 +80,7 @@ impl fmt::Debug for InKeyring {
 
 impl Tokens {
     /// Returns the tokens for the server at that address.
-    pub(crate) fn of(known: &Known, address: &Address) -> Self {
+    pub(crate) fn of(known: &ServerFiles, address: &Address) -> Self {
         let key = sha256(address.as_str().as_bytes());
         let file = known.folder().join("credentials").join(format!("{key}.json"));
         Self { address: address.clone(), file, keyring: known.keyring(), last: Arc::default() }

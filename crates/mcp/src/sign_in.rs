@@ -2,7 +2,7 @@
 
 use crate::{
     address::{Address, cut},
-    known::Known,
+    known::ServerFiles,
     oauth::{Tokens, explained},
     remote::SignInOptions,
 };
@@ -48,7 +48,7 @@ impl SignIn {
     ///
     /// # Errors
     /// The user can't sign in there.
-    pub async fn begin(known: &Known, url: &str, options: SignInOptions) -> Result<Self, String> {
+    pub async fn begin(known: &ServerFiles, url: &str, options: SignInOptions) -> Result<Self, String> {
         let address = Address::parse(url)?;
         if !address.is_private() {
             return Err(
@@ -169,7 +169,7 @@ impl SignIn {
 ///
 /// # Errors
 /// The tokens can't be removed, or the text is no address.
-pub fn sign_out(known: &Known, url: &str) -> Result<bool, String> {
+pub fn sign_out(known: &ServerFiles, url: &str) -> Result<bool, String> {
     Tokens::of(known, &Address::parse(url)?).forget().map_err(|error| error.to_string())
 }
 

@@ -1,6 +1,6 @@
 //! The resources of this process with which servers are started and reached.
 
-use crate::{environment::Environment, known::Known};
+use crate::{environment::Environment, known::ServerFiles};
 use llm_do_sandbox::confine::Confiner;
 use std::sync::Arc;
 
@@ -9,5 +9,5 @@ use std::sync::Arc;
 pub(crate) struct Starter {
     pub(crate) confiner: Arc<Confiner>,
     pub(crate) environment: Environment,
-    pub(crate) known: Known,
+    pub(crate) known: ServerFiles,
 }

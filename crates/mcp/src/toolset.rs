@@ -5,7 +5,7 @@ use crate::{
     configuration::{At, CLIENT, Configuration, Server, qualified, schema},
     environment::Environment,
     foreseen,
-    known::{Agreement, Change, Definition, Known, name_of},
+    known::{Agreement, Change, Definition, ServerFiles, name_of},
     listing::{self, Listed},
     pool::Pool,
     prompts,
@@ -26,7 +26,8 @@ use llm_do_core::{
     send::BoxFuture,
     template::Insert,
     toolset::{
-        ConfigurationProblem, Declarations, Executed, ForeseenTools, Requirement, ToolsetContext, ToolsetKind,
+        ConfigurationProblem, Declarations, Executed, ForeseenTools, Requirement, ToolsetContext,
+        ToolsetKind, ToolsetRuntime,
     },
     vfs::FileSystem,
 };
@@ -50,7 +51,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Mcp {
     host: Option<Host>,
     /// The known facts about servers, also where no server runs.
-    known: Option<Known>,
+    known: Option<ServerFiles>,
     pool: Arc<Pool>,
     resources: Resources,
     client: ClientServers,
@@ -64,7 +65,7 @@ pub struct Host {
     /// Confines their processes.
     pub confiner: Arc<Confiner>,
     /// The facts about servers from earlier runs.
-    pub known: Known,
+    pub known: ServerFiles,
 }
 
 impl Mcp {
@@ -95,7 +96,7 @@ impl Mcp {
     }
 
     /// Makes the kind for programs that are only read: it starts no servers.
-    pub fn reading(known: Known) -> Self {
+    pub fn reading(known: ServerFiles) -> Self {
         Self { known: Some(known), ..Self::default() }
     }
 
@@ -105,7 +106,7 @@ impl Mcp {
     }
 
     /// Returns the facts about servers from earlier runs.
-    pub(crate) fn known(&self) -> Option<&Known> {
+    pub(crate) fn known(&self) -> Option<&ServerFiles> {
         self.known.as_ref()
     }
 
@@ -139,6 +140,35 @@ impl Mcp {
     }
 }
 
+impl Mcp {
+    /// Returns the mounts of the resources of the configured servers. In a run, the servers are served from then on.
+    fn mounts_of(
+        &self,
+        worker: &WorkerDefinition,
+        configuration: &Value,
+        context: Option<&ToolsetContext<'_>>,
+    ) -> Vec<Mount> {
+        let configuration = Configuration::read(configuration).unwrap_or_default();
+        let mounts = configuration.with_resources().map(|(name, server)| {
+            // Equal for the same server with the same view, so that calls of one worker share it, and after a resume.
+            let run = context.map(|context| &**context.run);
+            let may = context.map(|context| (context.authority.view(), context.authority.bounds()));
+            let of = json!([worker.source, worker.id, name, server.key(), run, may]);
+            let key = format!("{name}-{}", &sha256(canonical(&of).as_bytes())[..16]);
+            if let Some(context) = context {
+                self.resources.serve(&key, || self.server(name, server, context));
+            }
+            let at = VirtualPath::root().join(resources::FOLDER).join(name);
+            Mount {
+                origin: Origin::Declared,
+                untrusted: true,
+                ..Mount::new(at, Place::served(NAME, &key), Access::Read)
+            }
+        });
+        mounts.collect()
+    }
+}
+
 impl ToolsetKind for Mcp {
     fn name(&self) -> &'static str {
         NAME
@@ -167,7 +197,7 @@ impl ToolsetKind for Mcp {
             pointer: "/servers".to_owned(),
             reason: format!("a library's worker can't have `{CLIENT}`, the servers of the session's client"),
         });
-        let packages = self.known.as_ref().map(Known::packages);
+        let packages = self.known.as_ref().map(ServerFiles::packages);
         let packages = packages.as_ref();
         let problems = configuration.servers.iter().flat_map(|(name, server)| {
             let missing = server.command().and_then(|command| command.installed(packages?).err());
@@ -200,6 +230,38 @@ impl ToolsetKind for Mcp {
 
     fn lists(&self) -> bool {
         true
+    }
+
+    fn has_mounts(&self) -> bool {
+        true
+    }
+
+    fn mounts(&self, worker: &WorkerDefinition, configuration: &Value) -> Vec<Mount> {
+        self.mounts_of(worker, configuration, None)
+    }
+
+    fn inserts(&self) -> bool {
+        true
+    }
+
+    fn check_insert(&self, configuration: &Value, name: &str) -> Result<(), String> {
+        let (server, _) = prompts::parts(name)?;
+        let servers = Configuration::read(configuration).unwrap_or_default().servers;
+        match servers.contains_key(server) {
+            true => Ok(()),
+            false => Err(unknown_server(server, &servers)),
+        }
+    }
+}
+
+impl ToolsetRuntime for Mcp {
+    fn mounts_in(
+        &self,
+        worker: &WorkerDefinition,
+        configuration: &Value,
+        context: &ToolsetContext<'_>,
+    ) -> Vec<Mount> {
+        self.mounts_of(worker, configuration, Some(context))
     }
 
     fn list<'a>(
@@ -269,47 +331,8 @@ impl ToolsetKind for Mcp {
         })
     }
 
-    fn mounts(
-        &self,
-        worker: &WorkerDefinition,
-        configuration: &Value,
-        context: Option<&ToolsetContext<'_>>,
-    ) -> Vec<Mount> {
-        let configuration = Configuration::read(configuration).unwrap_or_default();
-        let mounts = configuration.with_resources().map(|(name, server)| {
-            // Equal for the same server with the same view, so that calls of one worker share it, and after a resume.
-            let run = context.map(|context| &**context.run);
-            let may = context.map(|context| (context.authority.view(), context.authority.bounds()));
-            let of = json!([worker.source, worker.id, name, server.key(), run, may]);
-            let key = format!("{name}-{}", &sha256(canonical(&of).as_bytes())[..16]);
-            if let Some(context) = context {
-                self.resources.serve(&key, || self.server(name, server, context));
-            }
-            let at = VirtualPath::root().join(resources::FOLDER).join(name);
-            Mount {
-                origin: Origin::Declared,
-                untrusted: true,
-                ..Mount::new(at, Place::served(NAME, &key), Access::Read)
-            }
-        });
-        mounts.collect()
-    }
-
     fn served(&self) -> Option<&dyn FileSystem> {
         Some(&self.resources)
-    }
-
-    fn inserts(&self) -> bool {
-        true
-    }
-
-    fn check_insert(&self, configuration: &Value, name: &str) -> Result<(), String> {
-        let (server, _) = prompts::parts(name)?;
-        let servers = Configuration::read(configuration).unwrap_or_default().servers;
-        match servers.contains_key(server) {
-            true => Ok(()),
-            false => Err(unknown_server(server, &servers)),
-        }
     }
 
     fn insert<'a>(

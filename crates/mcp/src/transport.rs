@@ -68,7 +68,7 @@ impl Printed {
 }
 
 /// The lines of a server.
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     read: BufReader<R>,
     /// The beginning of the line that is being read. It outlives a cancelled [`Transport::receive`].
     line: Vec<u8>,
@@ -82,7 +82,7 @@ pub(crate) struct Lines<R> {
     broken: Arc<OnceLock<String>>,
 }
 
-impl<R: AsyncRead> Lines<R> {
+impl<R: AsyncRead> LineReader<R> {
     /// Makes the transport. A server that breaks the protocol is described in `broken`.
     pub(crate) fn new(
         read: R,
@@ -149,7 +149,7 @@ impl<R: AsyncRead> Lines<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
+impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for LineReader<R> {
     type Error = io::Error;
 
     fn send(

@@ -1,7 +1,7 @@
 //! The default model, used if no setting names one (`docs/guides/models.md`).
 
 use crate::{
-    known::{KNOWN, Known},
+    known::{KNOWN, KnownProvider},
     providers::{KeySource, Providers},
 };
 use llm_do_core::model::ModelName;
@@ -58,7 +58,7 @@ impl Providers {
     /// Returns the known providers that have a key, each with the variable that holds it or would hold it; never the
     /// key.
     pub fn with_keys(&self) -> Vec<(&'static str, &'static str, KeySource)> {
-        let with_key = |known: &'static Known| {
+        let with_key = |known: &'static KnownProvider| {
             let found = self.key(known.keys)?;
             Some((known.name, found.variable, found.source))
         };
@@ -68,7 +68,7 @@ impl Providers {
     fn model_by_key(&self) -> Option<DefaultModel> {
         ORDER.iter().find_map(|(provider, model)| {
             // Only the provider's own variable: `GOOGLE_API_KEY` says little about models.
-            let found = self.key(Known::named(provider)?.keys.get(..1)?)?;
+            let found = self.key(KnownProvider::named(provider)?.keys.get(..1)?)?;
             let name = format!("{provider}:{model}").parse().ok()?;
             let because = match found.source {
                 KeySource::Environment => format!("{} is set", found.variable),
@@ -156,7 +156,7 @@ mod tests {
     fn every_provider_of_the_order_is_known_and_opens() {
         use llm_do_core::model::Models as _;
         for (provider, _) in ORDER {
-            let var = Known::named(provider).unwrap().keys[0];
+            let var = KnownProvider::named(provider).unwrap().keys[0];
             let providers = Providers::new(move |name| (name == var).then(|| "k".to_owned()));
             let chosen = providers.default_model().unwrap();
             assert_eq!(chosen.name.provider(), *provider);

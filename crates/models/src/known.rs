@@ -5,7 +5,7 @@ use llm_do_wire::{Dialect, Wire};
 
 /// A provider known by name.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownProvider {
     /// The part of a model's name before the colon.
     pub(crate) name: &'static str,
     /// The wire format of most of its models ([`Wire::of_model`]).
@@ -15,13 +15,13 @@ pub(crate) struct Known {
     pub(crate) keys: &'static [&'static str],
     /// The variables that may override its address.
     pub(crate) base_vars: &'static [&'static str],
-    /// The provider's own address, with a slash at the end; see [`Known::base`] for `{…}`.
+    /// The provider's own address, with a slash at the end; see [`KnownProvider::base`] for `{…}`.
     base: &'static str,
 }
 
 /// Every provider, in the order in which an error lists them.
-pub(crate) static KNOWN: &[Known] = &[
-    Known {
+pub(crate) static KNOWN: &[KnownProvider] = &[
+    KnownProvider {
         name: "anthropic",
         wire: Wire::Anthropic,
         dialect: Dialect::Own,
@@ -29,7 +29,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["ANTHROPIC_BASE_URL"],
         base: "https://api.anthropic.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "openai",
         wire: Wire::OpenAi,
         dialect: Dialect::Own,
@@ -37,7 +37,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
         base: "https://api.openai.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "openai_resp",
         wire: Wire::Responses,
         dialect: Dialect::Own,
@@ -45,7 +45,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
         base: "https://api.openai.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "gemini",
         wire: Wire::Gemini,
         dialect: Dialect::Own,
@@ -53,7 +53,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
         base: "https://generativelanguage.googleapis.com/v1beta/",
     },
-    Known {
+    KnownProvider {
         name: "vertex",
         wire: Wire::Gemini,
         dialect: Dialect::Vertex,
@@ -61,7 +61,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["VERTEX_BASE_URL"],
         base: "https://{location}aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/",
     },
-    Known {
+    KnownProvider {
         name: "bedrock",
         wire: Wire::Bedrock,
         dialect: Dialect::Own,
@@ -69,7 +69,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["BEDROCK_BASE_URL"],
         base: "https://bedrock-runtime.{aws_region}.amazonaws.com/",
     },
-    Known {
+    KnownProvider {
         name: "ollama",
         wire: Wire::Ollama,
         dialect: Dialect::Own,
@@ -77,7 +77,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["OLLAMA_BASE_URL", "OLLAMA_HOST"],
         base: "http://127.0.0.1:11434/",
     },
-    Known {
+    KnownProvider {
         name: "ollama_cloud",
         wire: Wire::Ollama,
         dialect: Dialect::Own,
@@ -85,7 +85,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://ollama.com/",
     },
-    Known {
+    KnownProvider {
         name: "openrouter",
         wire: Wire::OpenAi,
         dialect: Dialect::OpenRouter,
@@ -93,7 +93,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["OPENROUTER_BASE_URL"],
         base: "https://openrouter.ai/api/v1/",
     },
-    Known {
+    KnownProvider {
         name: "groq",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -101,7 +101,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["GROQ_BASE_URL"],
         base: "https://api.groq.com/openai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "xai",
         wire: Wire::OpenAi,
         dialect: Dialect::Xai,
@@ -109,7 +109,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["XAI_BASE_URL"],
         base: "https://api.x.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "deepseek",
         wire: Wire::OpenAi,
         dialect: Dialect::DeepSeek,
@@ -117,7 +117,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["DEEPSEEK_BASE_URL"],
         base: "https://api.deepseek.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "mistral",
         wire: Wire::OpenAi,
         dialect: Dialect::Mistral,
@@ -125,7 +125,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &["MISTRAL_BASE_URL"],
         base: "https://api.mistral.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "cohere",
         wire: Wire::OpenAi,
         dialect: Dialect::Cohere,
@@ -133,7 +133,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.cohere.ai/compatibility/v1/",
     },
-    Known {
+    KnownProvider {
         name: "fireworks",
         wire: Wire::OpenAi,
         dialect: Dialect::Fireworks,
@@ -141,7 +141,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.fireworks.ai/inference/v1/",
     },
-    Known {
+    KnownProvider {
         name: "together",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -149,7 +149,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.together.xyz/v1/",
     },
-    Known {
+    KnownProvider {
         name: "github",
         wire: Wire::OpenAi,
         dialect: Dialect::GitHub,
@@ -157,7 +157,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://models.github.ai/inference/",
     },
-    Known {
+    KnownProvider {
         name: "kimi",
         wire: Wire::OpenAi,
         dialect: Dialect::Moonshot,
@@ -165,7 +165,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.moonshot.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "moonshot",
         wire: Wire::OpenAi,
         dialect: Dialect::Moonshot,
@@ -173,7 +173,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.moonshot.cn/v1/",
     },
-    Known {
+    KnownProvider {
         name: "minimax",
         wire: Wire::Anthropic,
         dialect: Dialect::MiniMax,
@@ -181,7 +181,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.minimax.io/anthropic/v1/",
     },
-    Known {
+    KnownProvider {
         name: "zai",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -189,7 +189,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.z.ai/api/paas/v4/",
     },
-    Known {
+    KnownProvider {
         name: "bigmodel",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -197,7 +197,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://open.bigmodel.cn/api/paas/v4/",
     },
-    Known {
+    KnownProvider {
         name: "aliyun",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -205,7 +205,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://dashscope.aliyuncs.com/compatible-mode/v1/",
     },
-    Known {
+    KnownProvider {
         name: "qwen_cloud",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -213,7 +213,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1/",
     },
-    Known {
+    KnownProvider {
         name: "nebius",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -221,7 +221,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.studio.nebius.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "aihubmix",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -229,7 +229,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://aihubmix.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "opencode_go",
         wire: Wire::OpenAi,
         dialect: Dialect::OpenCode,
@@ -237,7 +237,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://opencode.ai/zen/go/v1/",
     },
-    Known {
+    KnownProvider {
         name: "requesty",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -245,7 +245,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://router.requesty.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "atlascloud",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -253,7 +253,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.atlascloud.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "api_route",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -261,7 +261,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://global.api-route.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "heabsy",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -269,7 +269,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.heabsy.com/v1/",
     },
-    Known {
+    KnownProvider {
         name: "runcrate",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -277,7 +277,7 @@ pub(crate) static KNOWN: &[Known] = &[
         base_vars: &[],
         base: "https://api.runcrate.ai/v1/",
     },
-    Known {
+    KnownProvider {
         name: "cloudgpu",
         wire: Wire::OpenAi,
         dialect: Dialect::Compatible,
@@ -287,7 +287,7 @@ pub(crate) static KNOWN: &[Known] = &[
     },
 ];
 
-impl Known {
+impl KnownProvider {
     /// Returns the provider of that name or alias.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         let name = provider_name(name);

@@ -3,7 +3,7 @@
 //! `scripts/prices` writes the table from the package `genai-prices`, which reads the providers' own pages. A model
 //! whose price depends on the time of the day is not in it: no price is better than a wrong one.
 
-use crate::known::Known;
+use crate::known::KnownProvider;
 use jiff::{Timestamp, tz::TimeZone};
 use llm_do_core::{
     model::{ModelName, Terms, provider_name},
@@ -91,7 +91,7 @@ fn today() -> String {
 /// Returns the table's entry for a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` have the price of
 /// their model, and both interfaces of a provider have the same price.
 pub(crate) fn listed(name: &ModelName) -> Terms {
-    let provider = Known::named(name.provider()).map_or(name.provider(), |known| match known.name {
+    let provider = KnownProvider::named(name.provider()).map_or(name.provider(), |known| match known.name {
         "openai_resp" => "openai",
         name => name,
     });
@@ -177,7 +177,7 @@ mod tests {
         for (name, terms) in &list.models {
             let (provider, _) = name.split_once(':').unwrap();
             assert!(provider == "local" || file["sources"][provider].is_array(), "{name}");
-            assert!(Known::named(provider).is_some() || provider == "local", "{name}");
+            assert!(KnownProvider::named(provider).is_some() || provider == "local", "{name}");
             assert_eq!(line(name).unwrap().on(today), *terms, "{name} is found in the text");
             let price = terms.price.unwrap();
             assert!(price.cached_input.is_none_or(|cached| cached <= price.input), "{name}");

@@ -5,7 +5,7 @@ use crate::{
     custom::CustomProvider,
     default_model, exchange,
     failure::{Secrets, Whom},
-    known::{KNOWN, Known},
+    known::{KNOWN, KnownProvider},
     prices,
     remote::Remote,
     script,
@@ -213,7 +213,7 @@ impl Providers {
     /// Returns the variables that may hold the key of a known provider, the usual one first. Empty: it takes no key.
     /// `None`: no provider of that name is known.
     pub fn key_variables(provider: &str) -> Option<&'static [&'static str]> {
-        Known::named(provider).map(|known| known.keys)
+        KnownProvider::named(provider).map(|known| known.keys)
     }
 
     fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<ModelName, Arc<dyn Model>>> {
@@ -234,7 +234,7 @@ impl Providers {
 
     /// Returns the usual model of that provider: the default model if the provider has a key.
     pub fn usual_model(provider: &str) -> Option<String> {
-        default_model::usual(Known::named(provider)?.name)
+        default_model::usual(KnownProvider::named(provider)?.name)
     }
 
     /// Returns true if requests for that model leave this machine. A model that can't be opened sends no requests.
@@ -248,7 +248,7 @@ impl Providers {
         let provider = name.provider();
         let access = if let Some(custom) = self.custom.get(provider) {
             self.declared(provider, custom)?
-        } else if let Some(known) = Known::named(provider) {
+        } else if let Some(known) = KnownProvider::named(provider) {
             self.known(known)?
         } else {
             return Err(self.unknown(provider));
@@ -296,7 +296,7 @@ impl Providers {
         })
     }
 
-    fn known(&self, known: &'static Known) -> Result<Access, ModelError> {
+    fn known(&self, known: &'static KnownProvider) -> Result<Access, ModelError> {
         let own = known.base(&*self.env);
         let other = known.base_vars.iter().find_map(|var| Some((*var, self.var(var)?)));
         // An address that can't be used is said before a key that it may not need.

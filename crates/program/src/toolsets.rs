@@ -488,7 +488,11 @@ fn overlay(below: &Node, above: &Node, approval: bool) -> Node {
 mod tests {
     use super::*;
     use crate::{span::SourceFile, yaml};
-    use llm_do_core::{schema::Schema, send::BoxFuture, toolset::ToolsetContext};
+    use llm_do_core::{
+        schema::Schema,
+        send::BoxFuture,
+        toolset::{ToolsetContext, ToolsetRuntime},
+    };
     use serde_json::json;
 
     struct Files;
@@ -512,6 +516,9 @@ mod tests {
                 "additionalProperties": false,
             }))
         }
+    }
+
+    impl ToolsetRuntime for Files {
         fn build<'a>(
             &'a self,
             _: &'a Value,

@@ -20,7 +20,7 @@ use llm_do_core::{
     origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ConfigurationProblem, ToolsetContext, ToolsetKind},
+    toolset::{ConfigurationProblem, ToolsetContext, ToolsetKind, ToolsetRuntime},
     worker::{Language, WorkerDefinition},
 };
 use run::RunProgram;
@@ -111,20 +111,18 @@ impl ToolsetKind for Programs {
     }
 
     fn configuration(&self) -> Schema {
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {
-                "language": {"enum": ["python"]},
-                "calls": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                "max_calls": {"type": "integer", "minimum": 1, "maximum": 10000},
-                "timeout": {"type": "number", "exclusiveMinimum": 0},
-                "pre_approved": {"const": "callees"},
-                "returns": {"type": "object"},
-            },
-            "additionalProperties": false,
+        Schema::of_keys(json!({
+            "language": {"enum": ["python"]},
+            "calls": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            "max_calls": {"type": "integer", "minimum": 1, "maximum": 10000},
+            "timeout": {"type": "number", "exclusiveMinimum": 0},
+            "pre_approved": {"const": "callees"},
+            "returns": {"type": "object"},
         }))
     }
+}
 
+impl ToolsetRuntime for Programs {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

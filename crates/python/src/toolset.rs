@@ -20,7 +20,7 @@ use llm_do_core::{
     origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
     worker::{CodeEntry, Language, ToolLevel, ToolModule, WorkerDefinition},
 };
 use serde_json::{Value, json};
@@ -89,7 +89,9 @@ impl ToolsetKind for Custom {
             },
         }))
     }
+}
 
+impl ToolsetRuntime for Custom {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

@@ -47,7 +47,7 @@ pub use render::{
     Following, Line, Tone, compacted, duration, moment, render, render_call, render_timeline, size, thousands,
 };
 pub use replay::{Compared, Difference, Divergence, ReplayDriver, ReplayReport};
-pub use run_state::{Open, RunState};
+pub use run_state::{OpenRun, RunState};
 pub use sections::{Section, sections};
 pub use sent::messages_sent;
 pub use steps::{Step, StepKind, steps};

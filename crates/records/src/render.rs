@@ -5,7 +5,7 @@ mod following;
 mod timeline;
 
 use crate::{
-    run_state::{Open, RunState},
+    run_state::{OpenRun, RunState},
     tree::{CallNode, CallState, Decision, RunTree},
 };
 use jiff::Timestamp;
@@ -88,11 +88,11 @@ pub fn render(tree: &RunTree, width: Option<usize>) -> Vec<Line> {
 pub(crate) fn tone_of(state: RunState) -> Tone {
     match state {
         RunState::Ended(RunStatus::Done) => Tone::Good,
-        RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
+        RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(OpenRun::Running) => {
             Tone::Notice
         }
         RunState::Ended(RunStatus::Failed | RunStatus::Limit | RunStatus::Refused)
-        | RunState::Open(Open::CutOff | Open::Damaged) => Tone::Bad,
+        | RunState::Open(OpenRun::CutOff | OpenRun::Damaged) => Tone::Bad,
     }
 }
 

@@ -10,13 +10,13 @@ pub enum RunState {
     /// The run has ended.
     Ended(RunStatus),
     /// The run has no end: it is running, or was cut off.
-    Open(Open),
+    Open(OpenRun),
 }
 
 /// A journal without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Open {
+pub enum OpenRun {
     /// A process is writing it.
     Running,
     /// No process is writing it: the process was killed, or the machine went down.
@@ -35,9 +35,9 @@ impl RunState {
             Self::Ended(RunStatus::Refused) => "refused",
             Self::Ended(RunStatus::Suspended) => "waiting",
             Self::Ended(RunStatus::Interrupted) => "interrupted",
-            Self::Open(Open::Running) => "running",
-            Self::Open(Open::CutOff) => "cut off",
-            Self::Open(Open::Damaged) => "damaged",
+            Self::Open(OpenRun::Running) => "running",
+            Self::Open(OpenRun::CutOff) => "cut off",
+            Self::Open(OpenRun::Damaged) => "damaged",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     journal::Journal,
-    run_state::{Open, RunState},
+    run_state::{OpenRun, RunState},
     view::{CallView, RunView},
 };
 use llm_do_core::{
@@ -186,7 +186,7 @@ impl RunTree {
 impl RunView {
     /// Returns the run as a tree of calls. `running`: a process is writing the journal.
     pub fn tree(&self, run: &str, running: bool) -> RunTree {
-        let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
+        let open = RunState::Open(if running { OpenRun::Running } else { OpenRun::CutOff });
         let (target, entry, requester) = match self.start() {
             Some(start) => (Arc::clone(&start.target), Arc::clone(&start.entry), start.requester.clone()),
             None => ("".into(), "".into(), None),

@@ -6,7 +6,7 @@ use crate::{
     list::{run_ids, state_in, state_without_lock},
 };
 use llm_do_core::journal::RunStatus;
-use llm_do_records::{Open, RunState};
+use llm_do_records::{OpenRun, RunState};
 use serde::Serialize;
 use std::{
     fs::{self, TryLockError},
@@ -90,16 +90,16 @@ impl Cleaning {
     pub fn choose(self, mut runs: Vec<StoredRun>, now: SystemTime) -> Vec<StoredRun> {
         runs.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.run.cmp(&a.run)));
         let mut left: u64 = runs.iter().map(|run| run.bytes).sum();
-        let is_damaged = |run: &StoredRun| run.state == RunState::Open(Open::Damaged);
+        let is_damaged = |run: &StoredRun| run.state == RunState::Open(OpenRun::Damaged);
         let readable = runs.iter().enumerate().filter(|(_, run)| !is_damaged(run));
         let kept = readable.take(self.keep.unwrap_or(0)).last().map_or(0, |(place, _)| place + 1);
         let by_number = self.keep.is_some() && self.older_than.is_none() && self.larger_than.is_none();
         let mut chosen = Vec::new();
         for run in runs.drain(kept..).rev() {
             let stays = match run.state {
-                RunState::Open(Open::Running) => true,
+                RunState::Open(OpenRun::Running) => true,
                 RunState::Ended(RunStatus::Suspended) => !self.suspended,
-                RunState::Open(Open::CutOff | Open::Damaged) | RunState::Ended(_) => false,
+                RunState::Open(OpenRun::CutOff | OpenRun::Damaged) | RunState::Ended(_) => false,
             };
             // If the clock was set back, no run is old.
             let age = now.duration_since(run.changed).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::{
     read::{LONGEST_LINE, ReadError},
 };
 use llm_do_core::journal::{Record, RecordKind};
-use llm_do_records::{BlobSource, Open, Problem, RunState, parse_line};
+use llm_do_records::{BlobSource, OpenRun, Problem, RunState, parse_line};
 use std::{
     cell::Cell,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
@@ -51,7 +51,7 @@ impl BlobSource for Counting {
 impl Follow {
     /// Starts at the run's first record.
     pub fn new(run_dir: &Path) -> Self {
-        Self { run_dir: run_dir.to_owned(), read_bytes: 0, next: 0, state: RunState::Open(Open::Running) }
+        Self { run_dir: run_dir.to_owned(), read_bytes: 0, next: 0, state: RunState::Open(OpenRun::Running) }
     }
 
     /// Returns the records written since the last call.
@@ -93,7 +93,7 @@ impl Follow {
             self.next += 1;
             records.push(record);
         }
-        let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
+        let open = RunState::Open(if running { OpenRun::Running } else { OpenRun::CutOff });
         self.state = match records.last().map(|record| &record.body) {
             Some(RecordKind::RunEnded { status, .. }) => RunState::Ended(*status),
             None if matches!(self.state, RunState::Ended(_)) => self.state,

@@ -11,7 +11,7 @@ use llm_do_core::{
     journal::{Record, RunStatus},
     model::Usage,
 };
-use llm_do_records::{Open, RunState, parse_line};
+use llm_do_records::{OpenRun, RunState, parse_line};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -70,7 +70,7 @@ impl RunSummary {
     fn damaged(run: String) -> Self {
         Self {
             run,
-            state: RunState::Open(Open::Damaged),
+            state: RunState::Open(OpenRun::Damaged),
             started_ms: None,
             took_ms: None,
             target: String::new(),
@@ -207,7 +207,7 @@ pub fn read_ends(run_dir: &Path) -> Result<Option<(Record, Record)>, ReadError> 
 pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     let ids = run_ids(runs_dir).map_err(|source| FindError::Io { runs_dir: runs_dir.to_owned(), source })?;
     if text == "last" {
-        let readable = ids.iter().find(|id| state_in(&runs_dir.join(id)) != RunState::Open(Open::Damaged));
+        let readable = ids.iter().find(|id| state_in(&runs_dir.join(id)) != RunState::Open(OpenRun::Damaged));
         let last = readable.or(ids.first()).map(|id| runs_dir.join(id));
         return last.ok_or_else(|| FindError::None { text: text.to_owned(), runs_dir: runs_dir.to_owned() });
     }
@@ -262,10 +262,10 @@ pub fn writer_of(run_dir: &Path) -> Option<u32> {
 /// Returns the state of the run in that folder. A run whose journal can't be opened counts as cut off.
 pub(crate) fn state_in(run_dir: &Path) -> RunState {
     let Ok(mut journal) = open_regular(&run_dir.join(JOURNAL_FILE)) else {
-        return RunState::Open(Open::CutOff);
+        return RunState::Open(OpenRun::CutOff);
     };
     match state_without_lock(&mut journal) {
-        RunState::Open(_) if is_locked(&journal) => RunState::Open(Open::Running),
+        RunState::Open(_) if is_locked(&journal) => RunState::Open(OpenRun::Running),
         state => state,
     }
 }
@@ -276,9 +276,9 @@ pub(crate) fn state_without_lock(journal: &mut File) -> RunState {
     let last = last_line(journal).and_then(|line| glance(&line));
     match (first, last) {
         (Ok(_), Ok(last)) => {
-            last.and_then(|last| last.ended()).map_or(RunState::Open(Open::CutOff), RunState::Ended)
+            last.and_then(|last| last.ended()).map_or(RunState::Open(OpenRun::CutOff), RunState::Ended)
         }
-        _ => RunState::Open(Open::Damaged),
+        _ => RunState::Open(OpenRun::Damaged),
     }
 }
 
@@ -334,7 +334,7 @@ fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
     let ended = last.as_ref().and_then(Glance::ended);
     let state = match ended {
         Some(status) => RunState::Ended(status),
-        None => RunState::Open(if is_locked(&file) { Open::Running } else { Open::CutOff }),
+        None => RunState::Open(if is_locked(&file) { OpenRun::Running } else { OpenRun::CutOff }),
     };
     Ok(RunSummary {
         run,

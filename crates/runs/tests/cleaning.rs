@@ -6,7 +6,7 @@ use llm_do_core::{
     journal::{RecordKind, RunStatus},
 };
 use llm_do_host::RunLog as _;
-use llm_do_records::{Open, RunState};
+use llm_do_records::{OpenRun, RunState};
 use llm_do_runs::{Cleaning, JournalWriter, StoredRun, remove_run, stored_runs};
 use std::{
     fs::{self, File},
@@ -59,7 +59,7 @@ fn age_size_and_number_choose() {
     assert_eq!(of(Cleaning { older_than: Some(15 * DAY), suspended: true, ..all }), ['1', '2', '3']);
     assert_eq!(of(Cleaning { older_than: Some(15 * DAY), keep: Some(3), ..all }), ['1']);
     assert_eq!(of(Cleaning { keep: Some(2), ..all }), ['1', '3']);
-    assert_eq!(of(Cleaning { keep: Some(9), ..all }), []);
+    assert!(of(Cleaning { keep: Some(9), ..all }).is_empty());
     assert_eq!(of(Cleaning { keep: Some(0), suspended: true, ..all }), ['1', '2', '3', '4', '5']);
     // Each has 1,000 bytes and a short journal.
     assert_eq!(of(Cleaning { larger_than: Some(4300), ..all }), ['1']);
@@ -68,7 +68,7 @@ fn age_size_and_number_choose() {
         ['1', '3'],
         "what may not go counts all the same"
     );
-    assert_eq!(of(Cleaning { larger_than: Some(10_000), ..all }), []);
+    assert!(of(Cleaning { larger_than: Some(10_000), ..all }).is_empty());
     assert_eq!(of(Cleaning { larger_than: Some(0), keep: Some(1), ..all }), ['1', '3', '4']);
     assert_eq!(of(Cleaning { larger_than: Some(4300), older_than: Some(5 * DAY), ..all }), ['1', '3', '4']);
 }
@@ -90,7 +90,7 @@ fn a_damaged_run_is_not_kept_in_place_of_another() {
     assert_eq!(keep(1), ['1', '3', '7', '4']);
     assert_eq!(keep(0), ['1', '3', '7', '4', '5', '6']);
     let stored = stored_runs(home.path()).unwrap();
-    assert_eq!(stored[0].state, RunState::Open(Open::Damaged));
+    assert_eq!(stored[0].state, RunState::Open(OpenRun::Damaged));
     assert!(remove_run(&stored[0]).unwrap());
 }
 
@@ -102,11 +102,11 @@ fn a_run_that_goes_on_stays() {
     let note = RecordKind::Note { text: "begun".into() };
     journal.append(&CallPath::root(), &"note".into(), note, None).unwrap();
     let stored = stored_runs(&runs_dir).unwrap();
-    assert_eq!(stored[0].state, RunState::Open(Open::Running));
+    assert_eq!(stored[0].state, RunState::Open(OpenRun::Running));
     let everything = Cleaning { keep: Some(0), suspended: true, ..Cleaning::default() };
     assert!(everything.choose(stored.clone(), SystemTime::now() + 999 * DAY).is_empty());
     // Even if it was not running when it was looked at.
-    let taken_for = StoredRun { state: RunState::Open(Open::CutOff), ..stored[0].clone() };
+    let taken_for = StoredRun { state: RunState::Open(OpenRun::CutOff), ..stored[0].clone() };
     assert!(!remove_run(&taken_for).unwrap());
     assert!(journal.dir().join("journal.jsonl").exists());
     let dir = journal.dir().to_owned();
@@ -117,7 +117,7 @@ fn a_run_that_goes_on_stays() {
     let dir = run(&runs_dir, "20241010-000000-0005", 1, 10, Some("suspended"));
     let mut waits = stored_runs(&runs_dir).unwrap().remove(0);
     assert_eq!(waits.state, RunState::Ended(RunStatus::Suspended));
-    waits.state = RunState::Open(Open::CutOff);
+    waits.state = RunState::Open(OpenRun::CutOff);
     assert!(!remove_run(&waits).unwrap());
     assert!(dir.exists());
 }

@@ -8,7 +8,7 @@ use llm_do_core::{
     model::Usage,
 };
 use llm_do_host::RunLog as _;
-use llm_do_records::{Following, Open, RunState};
+use llm_do_records::{Following, OpenRun, RunState};
 use llm_do_runs::{Follow, JournalWriter};
 use serde_json::json;
 use std::{fs, io::Write, sync::Arc};
@@ -58,7 +58,7 @@ fn a_journal_is_read_on_as_it_grows() {
     let story = Story::new();
     let mut follow = Follow::new(story.journal.dir());
     assert!(follow.more().unwrap().is_empty());
-    assert_eq!(follow.state(), RunState::Open(Open::Running), "the writer holds the journal");
+    assert_eq!(follow.state(), RunState::Open(OpenRun::Running), "the writer holds the journal");
     story.begin();
     story.note("one");
     assert_eq!(follow.more().unwrap().len(), 2);
@@ -69,7 +69,7 @@ fn a_journal_is_read_on_as_it_grows() {
         matches!(&long[0].body, RecordKind::Note { text } if text.len() == 10_000),
         "long values are in place"
     );
-    assert_eq!(follow.state(), RunState::Open(Open::Running));
+    assert_eq!(follow.state(), RunState::Open(OpenRun::Running));
     story.ends();
     assert_eq!(follow.more().unwrap().len(), 1);
     assert_eq!(follow.state(), RunState::Ended(RunStatus::Done));
@@ -77,7 +77,7 @@ fn a_journal_is_read_on_as_it_grows() {
     assert_eq!(follow.state(), RunState::Ended(RunStatus::Done), "an end stays one");
     story.tell("run", RecordKind::RunResumed { version: "0.1.0".into(), idle_ms: 0 });
     assert_eq!(follow.more().unwrap().len(), 1);
-    assert_eq!(follow.state(), RunState::Open(Open::Running), "until the run continues");
+    assert_eq!(follow.state(), RunState::Open(OpenRun::Running), "until the run continues");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn half_a_line_is_waited_for_and_may_be_taken_back() {
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(b"{\"seq\":1,\"at_ms\":9").unwrap();
     assert_eq!(follow.more().unwrap().len(), 1);
-    assert_eq!(follow.state(), RunState::Open(Open::CutOff), "nobody holds it");
+    assert_eq!(follow.state(), RunState::Open(OpenRun::CutOff), "nobody holds it");
     assert!(Following::last_line(follow.state()).is_some());
     fs::write(&path, &whole).unwrap();
     assert!(follow.more().unwrap().is_empty());

@@ -8,7 +8,7 @@ use llm_do_core::{
     model::Usage,
 };
 use llm_do_host::RunLog as _;
-use llm_do_records::{Open, Problem, RunState};
+use llm_do_records::{OpenRun, Problem, RunState};
 use llm_do_runs::{
     FindError, JOURNAL_FILE, JournalWriter, ReadError, find_run, list_runs, newest_and_unfinished,
     read_journal, read_tree,
@@ -189,9 +189,9 @@ fn lists_are_newest_first_and_know_who_is_running() {
     assert_eq!((&*summary.entry, &*summary.target), ("main", "examples/report"));
     assert_eq!(summary.usage.unwrap().total(), 12);
     assert!(summary.started_ms.is_some() && summary.took_ms.is_some());
-    assert_eq!(of(running.dir()).state, RunState::Open(Open::Running));
-    assert_eq!(of(&cut_off).state, RunState::Open(Open::CutOff));
-    assert_eq!((of(&empty).started_ms, of(&empty).state), (None, RunState::Open(Open::CutOff)));
+    assert_eq!(of(running.dir()).state, RunState::Open(OpenRun::Running));
+    assert_eq!(of(&cut_off).state, RunState::Open(OpenRun::CutOff));
+    assert_eq!((of(&empty).started_ms, of(&empty).state), (None, RunState::Open(OpenRun::CutOff)));
     assert_eq!(list_runs(&runs, 2).unwrap(), listed[..2]);
 
     // A torn last line hides nothing that came before it.
@@ -298,11 +298,11 @@ fn a_killed_process_leaves_every_record_it_was_told_of() {
         .lines()
         .filter_map(|line| line.unwrap().strip_prefix("written ")?.parse::<usize>().ok());
     assert_eq!(told.find(|seq| *seq == 200), Some(200));
-    assert_eq!(list_runs(&runs, 1).unwrap()[0].state, RunState::Open(Open::Running));
+    assert_eq!(list_runs(&runs, 1).unwrap()[0].state, RunState::Open(OpenRun::Running));
     child.kill().unwrap();
     child.wait().unwrap();
     let last = told.last().unwrap_or(200);
     let journal = read_journal(&find_run(&runs, "last").unwrap()).unwrap();
     assert!(journal.records.len() > last, "{} records, told of {last}", journal.records.len());
-    assert_eq!(list_runs(&runs, 1).unwrap()[0].state, RunState::Open(Open::CutOff));
+    assert_eq!(list_runs(&runs, 1).unwrap()[0].state, RunState::Open(OpenRun::CutOff));
 }

@@ -30,7 +30,7 @@ use llm_do_core::{
     origin::ResultOrigin,
     schema::{Schema, canonical, sha256},
     send::BoxFuture,
-    toolset::{ConfigurationProblem, ConfiguredTool, ToolsetContext, ToolsetKind},
+    toolset::{ConfigurationProblem, ConfiguredTool, ToolsetContext, ToolsetKind, ToolsetRuntime},
     worker::WorkerDefinition,
 };
 use rules::Rules;
@@ -105,35 +105,33 @@ impl ToolsetKind for Shell {
             ],
         });
         let asks = json!({"type": "boolean", "default": true});
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {
-                "rules": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            // Characters that a command can't contain unquoted, and that no pattern needs.
-                            "pattern": {"type": "string", "minLength": 1, "pattern": "^[^|&;<>`\\n]*$"},
-                            "approval_required": asks,
-                            "sandbox_paths": {"type": "array", "items": {"type": "string", "minLength": 1}},
-                        },
-                        "required": ["pattern"],
-                        "additionalProperties": false,
-                    },
-                },
-                "default": {
+        Schema::of_keys(json!({
+            "rules": {
+                "type": "array",
+                "items": {
                     "type": "object",
-                    "properties": {"approval_required": asks},
+                    "properties": {
+                        // Characters that a command can't contain unquoted, and that no pattern needs.
+                        "pattern": {"type": "string", "minLength": 1, "pattern": "^[^|&;<>`\\n]*$"},
+                        "approval_required": asks,
+                        "sandbox_paths": {"type": "array", "items": {"type": "string", "minLength": 1}},
+                    },
+                    "required": ["pattern"],
                     "additionalProperties": false,
                 },
-                "commands": commands::schema(&duration),
-                "timeout": duration,
             },
-            "additionalProperties": false,
+            "default": {
+                "type": "object",
+                "properties": {"approval_required": asks},
+                "additionalProperties": false,
+            },
+            "commands": commands::schema(&duration),
+            "timeout": duration,
         }))
     }
+}
 
+impl ToolsetRuntime for Shell {
     fn runtimes<'a>(&'a self, _: &'a [Arc<WorkerDefinition>]) -> BoxFuture<'a, Vec<Runtime>> {
         let runtime = self.host.as_ref().and_then(|host| {
             let variables = env_allowlist(|name| (host.environment)(name));

@@ -11,12 +11,12 @@ use std::{
 
 /// Names that this process knows, and those that the next one will know.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownNames {
     file: PathBuf,
     names: Mutex<HashSet<String>>,
 }
 
-impl Known {
+impl KnownNames {
     /// The names of a file in that folder, which is made.
     ///
     /// # Errors
@@ -67,13 +67,13 @@ mod tests {
     #[test]
     fn names_are_known_to_the_next_process_also_after_a_line_that_was_cut_off() {
         let home = tempfile::tempdir().expect("a folder");
-        let known = Known::open(home.path(), "files").expect("opened");
+        let known = KnownNames::open(home.path(), "files").expect("opened");
         known.keep("one").expect("written");
         known.learn("zero");
         assert!(known.has("zero"));
         let file = home.path().join("files");
         fs::write(&file, "one\ntw").expect("written");
-        let known = Known::open(home.path(), "files").expect("opened");
+        let known = KnownNames::open(home.path(), "files").expect("opened");
         assert!(known.has("one") && !known.has("tw") && !known.has("zero"));
         known.keep("two").expect("written");
         assert_eq!(fs::read_to_string(&file).expect("a file"), "one\ntwo\n");

@@ -11,7 +11,7 @@ use llm_do::{
         model::Usage,
         outcome::{Failure, Halt},
     },
-    records::{Open, RunState},
+    records::{OpenRun, RunState},
     runs::{JOURNAL_FILE, RunSummary, SealKey, began_here, is_own, read_ends, run_ids, summary_of},
 };
 use serde_json::Value;
@@ -188,8 +188,8 @@ pub(crate) fn listed(summary: &RunSummary, client: Client, outside: bool, dir: &
     let state = match summary.state {
         RunState::Ended(_) if reason.is_some() => State::CutOff,
         RunState::Ended(status) => status_state(status),
-        RunState::Open(Open::Running) => State::Running,
-        RunState::Open(Open::CutOff | Open::Damaged) => State::CutOff,
+        RunState::Open(OpenRun::Running) => State::Running,
+        RunState::Open(OpenRun::CutOff | OpenRun::Damaged) => State::CutOff,
     };
     Listed {
         title: title_of(&summary.invocation["input"]),

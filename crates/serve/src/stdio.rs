@@ -15,7 +15,7 @@ use crate::{
     views::{GiveAnswer, Questions, SendMessage, StartRun},
 };
 use follow::{Followed, Hears};
-use lines::{Line, Lines};
+use lines::{Line, LineSender};
 use llm_do::{Session, program::stubs::stale};
 use rpc::{Request, RequestId, RpcError, response};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -189,7 +189,7 @@ impl Stdio {
         writer: impl Write + Send + 'static,
         stopped: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (lines, written) = Lines::to(writer)?;
+        let (lines, written) = LineSender::to(writer)?;
         let mut reader = BufReader::new(reader);
         let read = async {
             while let Some(line) = lines::next(&mut reader).await? {
@@ -209,7 +209,7 @@ impl Stdio {
         read
     }
 
-    async fn take(&self, line: Line, lines: &Lines) {
+    async fn take(&self, line: Line, lines: &LineSender) {
         let request = match line {
             Line::Whole(line) => Request::read(&line),
             Line::TooLong => Err((None, RpcError::invalid_request("it is longer than 16 MiB"))),
@@ -256,7 +256,7 @@ impl Stdio {
         id: &RequestId,
         method: &str,
         params: Map<String, Value>,
-        lines: &Lines,
+        lines: &LineSender,
         cancelled: watch::Receiver<bool>,
     ) -> Result<Value, RpcError> {
         let Inner { service, token, .. } = &*self.0;
@@ -357,7 +357,7 @@ impl Stdio {
         &self,
         id: &RequestId,
         params: Map<String, Value>,
-        lines: &Lines,
+        lines: &LineSender,
         mut cancelled: watch::Receiver<bool>,
     ) -> Result<Value, RpcError> {
         let Inner { service, token, said_unattended, .. } = &*self.0;

@@ -59,10 +59,10 @@ enum Line {
 /// The log, locked for this process.
 pub(crate) struct Log {
     path: PathBuf,
-    open: RefCell<Open>,
+    open: RefCell<OpenLog>,
 }
 
-struct Open {
+struct OpenLog {
     log: SealedLog,
     trials: HashMap<String, Rc<Trial>>,
     proposals: HashMap<String, Rc<Proposal>>,
@@ -83,7 +83,7 @@ impl Log {
                 _ => Problem::State { path: path.clone(), source },
             })?;
         let (trials, proposals, tests) = Default::default();
-        let mut open = Open { log, trials, proposals, tests };
+        let mut open = OpenLog { log, trials, proposals, tests };
         for line in lines {
             // A line of a later version has no meaning here.
             if let Ok(line) = serde_json::from_str(&line) {
@@ -134,7 +134,7 @@ impl Log {
     }
 }
 
-impl Open {
+impl OpenLog {
     fn take(&mut self, line: Line) {
         match line {
             Line::Ran { key, trial } => drop(self.trials.insert(key, trial)),

@@ -3,6 +3,24 @@
 //! [adaptive](https://docs.claude.com/en/docs/build-with-claude/adaptive-thinking) thinking and on
 //! [effort](https://docs.claude.com/en/docs/build-with-claude/effort).
 
+use crate::effort::Effort;
+use serde::Serialize;
+
+/// The thinking of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(crate) enum Thinking {
+    Disabled,
+    Enabled {
+        budget_tokens: u32,
+    },
+    /// The model decides. A budget beside this is refused.
+    Adaptive {
+        /// The display of thinking. Without it the newest models do not send their thinking.
+        display: &'static str,
+    },
+}
+
 /// A model of Claude, as far as its name describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claude {
@@ -62,9 +80,47 @@ impl Claude {
         self.since((4, 7), (5, 0))
     }
 
+    /// Returns true if the model takes a budget of tokens for its thinking, `temperature` and `top_p`. Later ones answer a
+    /// request with any of them with an error
+    /// ([migration](https://platform.claude.com/docs/en/about-claude/models/migration-guide)).
+    pub(crate) fn takes_budgets_and_sampling(self) -> bool {
+        !self.has_xhigh()
+    }
+
+    /// Returns true if no request disables the model's thinking.
+    fn always_thinks(self) -> bool {
+        self.family == Family::Thinker || self.since((5, 5), (5, 5))
+    }
+
+    /// Returns the thinking and the effort of a request.
+    pub(crate) fn reasoning(self, effort: Effort) -> (Option<Thinking>, Option<&'static str>) {
+        // The effort `low` is the least of a model that always thinks.
+        let effort = if effort == Effort::None && self.always_thinks() { Effort::Low } else { effort };
+        if effort == Effort::None {
+            // For other models no thinking is the default.
+            return (self.thinks_by_default().then_some(Thinking::Disabled), None);
+        }
+        let has_budget = matches!(effort, Effort::Budget(_));
+        let word = match effort {
+            _ if !self.has_effort() => None,
+            Effort::Minimal => Some("low"),
+            Effort::XHigh if !self.has_xhigh() => Some("high"),
+            Effort::Max if !self.is_adaptive() => Some("high"),
+            effort => effort.word(),
+        };
+        let thinking = if self.is_adaptive() && !(has_budget && self.takes_budgets_and_sampling()) {
+            Some(Thinking::Adaptive { display: "summarized" })
+        } else if !self.has_effort() || has_budget {
+            Some(Thinking::Enabled { budget_tokens: effort.tokens() })
+        } else {
+            None
+        };
+        (thinking, word)
+    }
+
     /// Returns true if the model thinks unless a request disables it.
-    pub(crate) fn thinks_by_default(self) -> bool {
-        self.family != Family::Thinker && self.since((5, 0), (5, 0))
+    fn thinks_by_default(self) -> bool {
+        self.since((5, 0), (5, 0)) && !self.always_thinks()
     }
 
     /// Returns the most tokens of an answer. A request must set a limit.
@@ -112,6 +168,29 @@ mod tests {
         ] {
             assert_eq!(Claude::named(name), Claude { family, version }, "{name}");
         }
+    }
+
+    #[test]
+    fn a_budget_goes_to_models_that_take_one() {
+        let adaptive = Some(Thinking::Adaptive { display: "summarized" });
+        let enabled = |budget_tokens| Some(Thinking::Enabled { budget_tokens });
+        for (name, effort, expected) in [
+            ("claude-sonnet-4-5", Effort::Budget(2000), (enabled(2000), None)),
+            ("claude-opus-4-5", Effort::Budget(2000), (enabled(2000), None)),
+            ("claude-opus-4-6", Effort::Budget(2000), (enabled(2000), None)),
+            ("claude-opus-4-5", Effort::High, (None, Some("high"))),
+            ("claude-opus-4-6", Effort::Max, (adaptive, Some("max"))),
+            ("claude-opus-4-8", Effort::XHigh, (adaptive, Some("xhigh"))),
+            ("claude-opus-5", Effort::None, (Some(Thinking::Disabled), None)),
+            ("claude-opus-5-5", Effort::None, (adaptive, Some("low"))),
+            ("claude-mythos-1", Effort::None, (adaptive, Some("low"))),
+        ] {
+            assert_eq!(Claude::named(name).reasoning(effort), expected, "{name} {effort:?}");
+        }
+        let takers = ["claude-sonnet-4-5", "claude-opus-4-5", "claude-opus-4-6", "claude-sonnet-4-6"];
+        assert!(takers.iter().all(|name| Claude::named(name).takes_budgets_and_sampling()));
+        let others = ["claude-opus-4-7", "claude-sonnet-5", "claude-haiku-5", "claude-fable-1"];
+        assert!(!others.iter().any(|name| Claude::named(name).takes_budgets_and_sampling()));
     }
 
     #[test]

@@ -184,6 +184,11 @@ impl Form {
         if !settings.stop.is_empty() && self.wire == Wire::Responses {
             refused.push(format!("stop: {provider} has no such setting; `openai:` has"));
         }
+        let samplings = [("temperature", settings.temperature), ("top_p", settings.top_p)];
+        if self.is_claude() && !self.claude().takes_budgets_and_sampling() {
+            let given = samplings.iter().filter(|(_, value)| value.is_some());
+            refused.extend(given.map(|(name, _)| format!("{name}: {} has no such setting", self.model)));
+        }
         if let Some(effort) = &settings.reasoning_effort {
             refused.extend(self.refused_effort(effort).map(|why| format!("reasoning_effort: {why}")));
         }
@@ -198,17 +203,19 @@ impl Form {
                 return Some(format!("{provider} has no such setting"));
             }
             Wire::Bedrock => match Maker::of(&self.model) {
-                Maker::Anthropic | Maker::Amazon => true,
+                Maker::Anthropic => self.claude().takes_budgets_and_sampling(),
+                Maker::Amazon => true,
                 Maker::OpenAi => false,
                 Maker::Other => return Some(format!("{} has no such setting", self.model)),
             },
             Wire::OpenAi | Wire::Responses | Wire::Ollama => false,
             Wire::Gemini => gemini_generation(&self.model).is_some_and(|generation| generation < 3.0),
-            Wire::Anthropic => true,
+            Wire::Anthropic => self.claude().takes_budgets_and_sampling(),
         };
         match effort.parse::<Effort>() {
             Ok(Effort::Budget(_)) if !budgets => {
-                Some(format!("{provider} takes {WORDS}, not a number of tokens"))
+                let taker = if self.is_claude() { &self.model } else { provider };
+                Some(format!("{taker} takes {WORDS}, not a number of tokens"))
             }
             Ok(_) => None,
             Err(_) if budgets => Some(format!("`{effort}` is not {WORDS}, nor a number of tokens")),
@@ -240,6 +247,11 @@ impl Form {
             Wire::Anthropic => &["web_search", "web_fetch", "code_execution"],
             _ => &[],
         }
+    }
+
+    fn is_claude(&self) -> bool {
+        self.wire == Wire::Anthropic
+            || (self.wire == Wire::Bedrock && Maker::of(&self.model) == Maker::Anthropic)
     }
 
     pub(crate) fn claude(&self) -> Claude {

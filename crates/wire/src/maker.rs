@@ -1,6 +1,9 @@
 //! The makers of Bedrock's models, by the names of models.
 
-use crate::{claude::Claude, effort::Effort};
+use crate::{
+    claude::{Claude, Thinking},
+    effort::Effort,
+};
 use serde_json::{Value, json};
 
 /// The company that has made a model, on which the settings depend that Converse does not unify.
@@ -35,11 +38,18 @@ impl Maker {
         }
     }
 
-    /// Returns the model's own request fields for an effort.
-    pub(crate) fn reasoning(self, effort: Effort) -> Option<Value> {
+    /// Returns the model's own request fields for an effort. A model of Claude before 4.6 takes a budget for a word here,
+    /// since Bedrock has its effort behind a beta header.
+    pub(crate) fn reasoning(self, model: &str, effort: Effort) -> Option<Value> {
         Some(match self {
-            Self::Anthropic if effort == Effort::None => return None,
-            Self::Anthropic => json!({"thinking": {"type": "enabled", "budget_tokens": effort.tokens()}}),
+            Self::Anthropic => match Claude::named(model).reasoning(effort) {
+                (Some(thinking), Some(word)) => {
+                    json!({"thinking": thinking, "output_config": {"effort": word}})
+                }
+                (Some(thinking), None) => json!({"thinking": thinking}),
+                (None, _) if effort == Effort::None => return None,
+                (None, _) => json!({"thinking": Thinking::Enabled { budget_tokens: effort.tokens() }}),
+            },
             Self::Amazon => {
                 let level = json!({"type": "enabled", "maxReasoningEffort": nova_level(effort)?});
                 json!({"inferenceConfig": {"reasoningConfig": level}})

@@ -16,7 +16,7 @@ use crate::{
     output,
     response::{Answer, Block, Call},
     server_tools,
-    split::{Frames, Lines, MARK, Splitter, Unsplittable},
+    split::{Frames, JsonLines, MARK, Splitter, Unsplittable},
     valid::Mapping,
 };
 use head::Head;
@@ -180,7 +180,7 @@ impl Reader {
     fn begin(&mut self, first: u8) {
         self.phase = match first {
             b'{' if self.form.wire == Wire::Ollama && self.stream => {
-                Phase::Events(Splitter::Lines(Lines::default()))
+                Phase::Events(Splitter::JsonLines(JsonLines::default()))
             }
             b'{' | b'[' => Phase::Body(Vec::new()),
             b'<' => {

@@ -27,7 +27,7 @@ pub(crate) enum Unsplittable {
 #[derive(Debug)]
 pub(crate) enum Splitter {
     Events(Box<Events>),
-    Lines(Lines),
+    JsonLines(JsonLines),
     Frames(Frames),
 }
 
@@ -48,7 +48,7 @@ impl Splitter {
     ) -> Result<(), Unsplittable> {
         match self {
             Self::Events(events) => events.push(bytes, each),
-            Self::Lines(lines) => lines.push(bytes, each),
+            Self::JsonLines(lines) => lines.push(bytes, each),
             Self::Frames(frames) => frames.push(bytes, each),
         }
     }
@@ -61,7 +61,7 @@ impl Splitter {
     pub(crate) fn end(&mut self, each: &mut dyn FnMut(Option<&str>, &str)) -> Result<(), Unsplittable> {
         match self {
             Self::Events(events) => events.push(END, each),
-            Self::Lines(lines) => lines.push(b"\n", each),
+            Self::JsonLines(lines) => lines.push(b"\n", each),
             Self::Frames(_) => Ok(()),
         }
     }
@@ -122,13 +122,13 @@ impl Events {
 
 /// Lines of JSON, as Ollama sends them.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct JsonLines {
     line: Vec<u8>,
     /// The first line is over, so no byte order mark can follow.
     has_begun: bool,
 }
 
-impl Lines {
+impl JsonLines {
     fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(Option<&str>, &str)) -> Result<(), Unsplittable> {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -279,7 +279,7 @@ mod tests {
         frames.extend(frame(":exception-type", "throttlingException", "{\"message\":\"ä\"}"));
         [
             (Splitter::events, "\u{feff}event: a\r\ndata: ä\r\ndata: b\r\n\r\n: x\r\n\r\ndata:c".into()),
-            (|| Splitter::Lines(Lines::default()), "\u{feff}{\"a\":\"ä\"}\r\n\n{\"b\":1}".into()),
+            (|| Splitter::JsonLines(JsonLines::default()), "\u{feff}{\"a\":\"ä\"}\r\n\n{\"b\":1}".into()),
             (|| Splitter::Frames(Frames::default()), frames),
         ]
     }
@@ -304,7 +304,7 @@ mod tests {
         begin[..4].copy_from_slice(&u32::MAX.to_be_bytes());
         for (mut splitter, begin) in [
             (Splitter::events(), b"data: ".to_vec()),
-            (Splitter::Lines(Lines::default()), b"{".to_vec()),
+            (Splitter::JsonLines(JsonLines::default()), b"{".to_vec()),
             (Splitter::Frames(Frames::default()), begin),
         ] {
             let mut pieces = std::iter::once(&begin).chain(std::iter::repeat_n(&piece, 17));

@@ -1,9 +1,9 @@
 //! Questions of a session's run: asking the client, and acting on its answers.
 
-use super::{Listening, Put, Talk, give};
+use super::{Message, Talk};
 use crate::{
     form::{self, Filled},
-    opening::failed,
+    opening::{failed, wrong},
     question::{self, Permitted},
     signal::Signal,
 };
@@ -21,18 +21,16 @@ use llm_do::{
     core::{
         call_path::CallPath,
         price::Usd,
-        question::{Answer, Input, Question, QuestionId, Reply, Turn, Waiting},
+        question::{Answer, Question, QuestionId, Turn, Waiting},
     },
+    dialogue::Input,
     records::ConversationView,
 };
-use tokio::{
-    sync::{mpsc::UnboundedSender, oneshot},
-    task::JoinHandle,
-};
+use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
 
 impl Talk {
     /// Puts a question of the run to the client: as a request, as a form, or as words that the next prompt answers.
-    pub(super) fn asked(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
+    pub(super) fn ask(&mut self, waiting: Waiting) {
         let Waiting { id, question } = &waiting;
         let (client, sender) = (self.client.connection.clone(), self.sender.clone());
         let request = match question {
@@ -46,14 +44,10 @@ impl Talk {
                 let request = question::permission(&self.id, &waiting, call);
                 ask_permission(&client, sender, request, id.clone())
             }
-            Question::Input(Input { conversation: Some(turn), .. }) => {
-                let turn = turn.clone();
-                return self.listens(Listening { waiting, reply }, &turn);
-            }
             Question::Input(_) => {
                 let form = form::request(&self.id, question);
                 let form = form.filter(|_| self.client.shows_forms && !self.seen.contains(id));
-                let Some(form) = form else { return self.asks_in_words(Listening { waiting, reply }) };
+                let Some(form) = form else { return self.ask_in_words(waiting.id) };
                 let (filled, id) = (client.send_request(form).block_task(), id.clone());
                 tokio::spawn(async move {
                     let filled = filled.await;
@@ -61,21 +55,22 @@ impl Talk {
                 })
             }
         };
-        self.put.insert(waiting.id.clone(), Put { waiting, reply, request });
+        self.requests.insert(waiting.id, request);
     }
 
-    /// Handles a conversation that waits for the user's next message.
-    fn listens(&mut self, listening: Listening, turn: &Turn) {
-        let id = listening.waiting.id.clone();
+    /// The conversation waits for the user's next message.
+    pub(super) fn turn(&mut self, turn: &Turn) {
+        let Some(id) = self.dialogue.turn().cloned() else { return };
         self.seen.remove(&id);
         if std::mem::take(&mut self.leaves_files) {
             let held = self.updates.view().conversation(&id.call);
             let joining = held.map(ConversationView::joining).unwrap_or_default();
-            let detach = joining.iter().map(|number| Answer::Detach { message: *number });
-            self.queue = detach.chain(std::mem::take(&mut self.queue)).collect();
+            let detach: Vec<Answer> =
+                joining.iter().map(|number| Answer::Detach { message: *number }).collect();
+            self.take(Input::Give(detach));
         }
-        self.listening = Some(listening);
-        if !self.go_on() {
+        self.take(Input::Next);
+        if self.dialogue.turn().is_some() {
             if id.call == CallPath::root() {
                 self.usage(turn);
             }
@@ -85,24 +80,37 @@ impl Talk {
     }
 
     /// Asks a question that the next prompt answers.
-    fn asks_in_words(&mut self, listening: Listening) {
-        let seen = self.seen.remove(&listening.waiting.id);
-        if let (question @ Question::Input(_), false) = (&listening.waiting.question, seen) {
+    fn ask_in_words(&mut self, id: QuestionId) {
+        let seen = self.seen.remove(&id);
+        if let (Some(question @ Question::Input(_)), false) = (self.dialogue.question(&id), seen) {
             self.say(&question::asked(question));
         }
-        let next = match self.queue.front() {
-            Some(Answer::Give { value }) if seen => value.as_str().map(str::to_owned),
-            _ => None,
-        };
-        if next.is_some() {
-            self.queue.pop_front();
-        } else if !self.queue.is_empty() {
+        // The prompt that continued the chat answers a question that the client has seen.
+        let queued = seen && self.dialogue.queue().front().is_some_and(|message| message.files.is_empty());
+        if !queued && !self.dialogue.queue().is_empty() {
             self.say("Your message is delivered after the answer to this question.");
         }
-        self.listening = Some(listening);
-        match next {
-            Some(next) => self.words(next, Vec::new()),
-            None => self.turn_ends(Ok(StopReason::EndTurn)),
+        self.take(Input::InWords { id, queued });
+        if !queued {
+            self.turn_ends(Ok(StopReason::EndTurn));
+        }
+    }
+
+    /// Reads the user's words as the answer to that question.
+    pub(super) fn words(&mut self, id: QuestionId, Message { text, files }: Message) {
+        let Some(question) = self.dialogue.question(&id) else { return };
+        if !files.is_empty() {
+            let why = "the worker asks a question, whose answer is text: send links, images and resources with your next message";
+            return self.turn_ends(Err(wrong(why)));
+        }
+        match question::answer(question, &text) {
+            Ok(answer) => {
+                self.take(Input::Answer(id, answer));
+            }
+            Err(wrong) => {
+                self.say(&wrong);
+                self.turn_ends(Ok(StopReason::EndTurn));
+            }
         }
     }
 
@@ -124,23 +132,28 @@ impl Talk {
     }
 
     /// Stops waiting for the client's answer, because the run has withdrawn the question.
-    pub(super) fn withdrawn(&mut self, id: &QuestionId) {
+    pub(super) fn withdraw(&mut self, id: &QuestionId) {
         let stopped = self.prompted.as_ref().is_some_and(|prompted| prompted.cancelled);
         // A client that has stopped the answer knows that its own questions are over.
-        if let Some(put) = self.put.remove(id).filter(|_| !stopped) {
-            put.request.abort();
+        if let Some(request) = self.requests.remove(id).filter(|_| !stopped) {
+            request.abort();
         }
-        self.listening = self.listening.take().filter(|listening| listening.waiting.id != *id);
+        self.replies.later(id);
     }
 
     /// Takes the client's answer to a request for permission.
-    pub(super) fn permitted(&mut self, id: &QuestionId, response: Result<RequestPermissionResponse, Error>) {
-        let Some(put) = self.put.remove(id) else { return };
+    pub(super) fn permitted(&mut self, id: QuestionId, response: Result<RequestPermissionResponse, Error>) {
+        if self.requests.remove(&id).is_none() {
+            return;
+        }
         let unasked = match response.as_ref().map(question::permitted) {
-            Ok(Permitted::Answer(answer)) => return give(put.reply, answer),
+            Ok(Permitted::Answer(answer)) => {
+                self.take(Input::Answer(id, answer));
+                return;
+            }
             Ok(Permitted::Result) => {
                 self.say("\n\nYour next message is the result of the call: JSON or text.\n\n");
-                return self.asks_in_words(Listening { waiting: put.waiting, reply: put.reply });
+                return self.ask_in_words(id);
             }
             Ok(Permitted::Cancelled) => None,
             Ok(Permitted::Unknown) => {
@@ -148,34 +161,38 @@ impl Talk {
             }
             Err(error) => Some(format!("the editor could not ask for your approval: {}", error.message)),
         };
-        self.undecided(id, put, unasked);
+        self.undecided(unasked);
     }
 
     /// Takes the client's answer to a form. If the answer does not fit, the question is asked in words.
-    pub(super) fn filled(&mut self, id: &QuestionId, response: Result<CreateElicitationResponse, Error>) {
-        let Some(put) = self.put.remove(id) else { return };
+    pub(super) fn filled(&mut self, id: QuestionId, response: Result<CreateElicitationResponse, Error>) {
+        if self.requests.remove(&id).is_none() {
+            return;
+        }
+        let Some(question) = self.dialogue.question(&id) else { return };
         let filled = match response {
-            Ok(response) => form::filled(&put.waiting.question, &response),
+            Ok(response) => form::filled(question, &response),
             Err(error) => Filled::Wrong(format!("The editor could not show the form: {}", error.message)),
         };
         match filled {
-            Filled::Answer(answer) => give(put.reply, answer),
-            Filled::Cancelled => self.undecided(id, put, None),
+            Filled::Answer(answer) => {
+                self.take(Input::Answer(id, answer));
+            }
+            Filled::Cancelled => self.undecided(None),
             Filled::Wrong(why) => {
                 self.say(&format!("\n\n{why}"));
-                self.asks_in_words(Listening { waiting: put.waiting, reply: put.reply });
+                self.ask_in_words(id);
             }
         }
     }
 
-    /// Stops the answer that the question is part of, because the client's answer is no decision of the user.
-    fn undecided(&mut self, id: &QuestionId, put: Put, unasked: Option<String>) {
+    /// Stops the answer that a question is part of, because the client's answer is no decision of the user.
+    fn undecided(&mut self, unasked: Option<String>) {
         match (&mut self.prompted, unasked) {
             (Some(prompted), None) => prompted.cancelled = true,
             (Some(prompted), Some(why)) => prompted.failed = Some(failed(why)),
             (None, _) => {}
         }
-        self.put.insert(id.clone(), put);
         self.stop();
     }
 }
@@ -194,13 +211,4 @@ fn ask_permission(
         // A session that is over needs no answer.
         let _ = sender.send(Signal::Permitted(id, permitted));
     })
-}
-
-pub(super) fn is_conversation(question: &Question) -> bool {
-    matches!(question, Question::Input(input) if input.conversation.is_some())
-}
-
-/// Reads the user's words as the answer to the waiting question.
-pub(super) fn answer_of(waiting: &Waiting, text: &str) -> Result<Answer, String> {
-    question::answer(&waiting.question, text)
 }

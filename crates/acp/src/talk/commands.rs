@@ -1,125 +1,80 @@
 //! Implementations of the commands of a session.
 
-use super::{Listening, Stage, Talk, asking::is_conversation, give};
-use crate::commands::Command;
+use super::{Message, Talk};
 use agent_client_protocol::v1::schema::StopReason;
 use llm_do::{
     core::{call_path::CallPath, question::Answer},
+    dialogue::{Command, Input, Undone},
     last_message, last_run,
     program::visible,
-    records::{Spent, thousands},
+    records::{ConversationView, Spent, thousands},
     typed_input,
 };
-use serde_json::Value;
 use std::sync::Arc;
 
 impl Talk {
-    pub(super) fn command(&mut self, command: Command) {
-        match command {
-            Command::Tools => self.say(&self.tools()),
-            Command::Cost => self.say(&self.cost()),
-            Command::Undo | Command::Retry => match self.undo(command == Command::Retry) {
-                Ok(()) => return,
-                Err(why) => self.say(why),
-            },
-            Command::Compact(keep) => {
-                let keep = (!keep.is_empty()).then(|| keep.into());
-                match self.aside(Answer::Compact { keep }) {
-                    Ok(()) => return,
-                    Err(why) => self.say(why),
+    /// Executes a command of those that editors offer.
+    pub(super) fn command(&mut self, command: Command, arguments: &str) {
+        match (command, arguments) {
+            (Command::Undo, _) => self.undo(Undone::Returned),
+            // What had joined the message joins it again.
+            (Command::Retry, _) => self.undo(Undone::Again),
+            (Command::Compact, "undo") => self.give(Answer::UndoCompaction),
+            (Command::Compact, keep) => {
+                self.give(Answer::Compact { keep: (!keep.is_empty()).then(|| keep.into()) });
+            }
+            (Command::Keep, _) => {
+                let last = self.held().and_then(last_run);
+                if self.take(Input::Keep(last)) {
+                    self.say("*(The result joins your next message.)*");
                 }
             }
-            Command::UndoCompaction => match self.aside(Answer::UndoCompaction) {
-                Ok(()) => return,
-                Err(why) => self.say(why),
-            },
-            Command::Keep => match self.keep() {
-                Ok(()) => return,
-                Err(why) => self.say(why),
-            },
-            Command::Run(worker, arguments) => match self.run(&worker, &arguments) {
-                Ok(()) => return,
-                Err(why) => self.say(&format!("{}\n\nNothing was run.", visible::text(&why))),
-            },
-            Command::Done => match self.listening.take() {
-                Some(Listening { waiting, reply }) if waiting.id.call != CallPath::root() => {
-                    let conversation = is_conversation(&waiting.question);
-                    return give(
-                        reply,
-                        if conversation { Answer::End } else { Answer::Decline { reason: None } },
-                    );
-                }
-                listening => {
-                    self.listening = listening;
-                    self.say("There is no conversation in the middle of a run, and no question.");
-                }
-            },
+            (Command::Done, _) => {
+                self.take(Input::End);
+            }
+            (Command::Tools, _) => self.shows(&self.tools()),
+            (Command::Cost, _) => self.shows(&self.cost()),
+            // Editors do not offer the others.
+            _ => self.turn_ends(Ok(StopReason::EndTurn)),
         }
+    }
+
+    /// Answers the prompt with a text of llm-do itself.
+    fn shows(&mut self, text: &str) {
+        self.say(text);
         self.turn_ends(Ok(StopReason::EndTurn));
     }
 
+    fn give(&mut self, answer: Answer) {
+        self.take(Input::Give(vec![answer]));
+    }
+
     /// Returns the conversation that waits for the user.
-    ///
-    /// # Errors
-    /// No conversation waits, with the reason.
-    fn conversation(&self) -> Result<&Listening, &'static str> {
-        let waits = self.listening.as_ref().filter(|on| is_conversation(&on.waiting.question));
-        waits.ok_or(match (&self.stage, &self.listening) {
-            (Stage::Left { .. }, _) => "The chat was left: say something first, which continues it.",
-            (_, Some(_)) => "A question waits for its answer first.",
-            _ => "The chat has not begun: say something first.",
-        })
-    }
-
-    /// Gives the conversation an answer that is not a message.
-    fn aside(&mut self, answer: Answer) -> Result<(), &'static str> {
-        self.conversation()?;
-        if let Some(Listening { reply, .. }) = self.listening.take() {
-            give(reply, answer);
-        }
-        Ok(())
-    }
-
-    /// Adds the result of the user's last call to the next message.
-    fn keep(&mut self) -> Result<(), &'static str> {
-        let at = &self.conversation()?.waiting.id.call;
-        let Some(message) = self.updates.view().conversation(at).and_then(last_run) else {
-            return Err("There is no result to keep: the name of a worker as a command makes one.");
-        };
-        self.aside(Answer::Keep { message })?;
-        self.say("*(The result joins your next message.)*");
-        Ok(())
+    fn held(&self) -> Option<&ConversationView> {
+        self.updates.view().conversation(&self.dialogue.turn()?.call)
     }
 
     /// Calls a worker of the program. The client sees the call and its result.
-    fn run(&mut self, name: &str, arguments: &str) -> Result<(), String> {
-        self.conversation()?;
+    pub(super) fn call(&mut self, name: &str, arguments: &str) {
         let worker = self.workers.iter().find(|worker| *worker.id == *name);
-        let worker = worker.ok_or_else(|| format!("There is no worker `{name}`."))?;
-        let (input, worker) = (Arc::new(typed_input(worker, arguments)?), Arc::clone(&worker.id));
-        Ok(self.aside(Answer::Run { worker, input })?)
+        let input = worker
+            .ok_or_else(|| format!("There is no worker `{name}`."))
+            .and_then(|worker| Ok((Arc::clone(&worker.id), typed_input(worker, arguments)?)));
+        match input {
+            Ok((worker, input)) => self.give(Answer::Run { worker, input: Arc::new(input) }),
+            Err(why) => self.shows(&format!("{}\n\nNothing was run.", visible::text(&why))),
+        }
     }
 
-    /// Takes the user's last message back, and sends it again with `again`.
-    fn undo(&mut self, again: bool) -> Result<(), &'static str> {
-        const NOTHING: &str = "There is nothing to take back.";
-        let waiting = &self.conversation()?.waiting;
-        let held = self.updates.view().conversation(&waiting.id.call);
-        let Some((message, text)) = held.and_then(last_message) else {
-            return Err(NOTHING);
-        };
-        if again {
-            // What had joined the message joins it again.
-            self.queue.push_front(Answer::Give { value: Arc::new(Value::String(text)) });
-        } else {
-            self.leaves_files = true;
-            self.say("*(Your last message and what followed it are taken back. The worker does not see them any more.)*");
-        }
-        self.aside(Answer::Undo { message })
+    /// Takes the user's last message back.
+    fn undo(&mut self, then: Undone<Message>) {
+        let last = self.held().and_then(last_message);
+        let last = last.map(|(number, text)| (number, Message { text, files: Vec::new() }));
+        self.take(Input::Undo(last, then));
     }
 
     fn tools(&self) -> String {
-        let at = self.listening.as_ref().map(|on| &on.waiting.id.call);
+        let at = self.dialogue.turn().or(self.dialogue.in_words()).map(|id| &id.call);
         let tools = at.and_then(|at| self.tools.get(at));
         let Some(tools) = tools.or_else(|| self.tools.get(&CallPath::root())) else {
             return "The tools are known when the chat has begun.".to_owned();

@@ -11,7 +11,7 @@ use llm_do::{
         authority::{Authority, Network},
         function::{Function, Implementation, LeafCall},
         shared::Results,
-        toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+        toolset::{ToolsetContext, ToolsetRegistry, ToolsetRuntime},
         vfs::FileSystem,
         worker::{Definitions, Language},
     },

@@ -2,7 +2,6 @@
 
 use llm_do::Called;
 use llm_do_core::question::{Answer, QuestionId, Waiting};
-use std::collections::VecDeque;
 
 /// A request of the user.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +62,7 @@ pub(super) trait Face {
     /// Marks the end of an update: a face with a prompt shows it again.
     fn settle(&mut self) {}
     /// Shows the waiting messages.
-    fn queue(&mut self, queue: &VecDeque<String>);
+    fn queue(&mut self, queue: Vec<String>);
     /// Offers a text for editing.
     fn compose(&mut self, text: &str);
     /// Puts a text into the clipboard. Returns false if this is not possible here.

@@ -133,7 +133,7 @@ impl Face for PlainFace {
         self.prompt();
     }
 
-    fn queue(&mut self, _queue: &VecDeque<String>) {}
+    fn queue(&mut self, _queue: Vec<String>) {}
 
     fn compose(&mut self, text: &str) {
         self.aside(&format!("your message was: {text}"));

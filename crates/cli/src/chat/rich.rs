@@ -414,8 +414,8 @@ impl Face for RichFace {
         let _ = self.console.draw();
     }
 
-    fn queue(&mut self, queue: &VecDeque<String>) {
-        self.console.set_queue(queue.iter().cloned().collect());
+    fn queue(&mut self, queue: Vec<String>) {
+        self.console.set_queue(queue);
         let _ = self.console.draw();
     }
 

@@ -9,15 +9,16 @@ mod starting;
 mod status;
 
 use super::{
-    Kind,
     face::{Face, Status, Wish},
     known::Known,
     signal::Signal,
 };
 use crate::{exit::Exit, questions, render::how_to_answer};
-use commands::Typed;
 use decisions::Decisions;
-use llm_do::{Report, Said, Transcript};
+use llm_do::{
+    FromRun, Replies, Report, Said, Transcript,
+    dialogue::{Dialogue, Effect, Extent, Input, Leave, Manner, News, Refusal, Work},
+};
 use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
@@ -25,7 +26,8 @@ use llm_do_core::{
     journal::{Record, RecordKind, RunStatus},
     origin::Origin,
     outcome::FailureKind,
-    question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
+    question::{Answer, Question, Turn, Waiting},
+    results::show,
     rule::Mode,
     server_tool::ServerTool,
 };
@@ -33,42 +35,38 @@ use llm_do_records::RunView;
 use serde_json::Value;
 pub(super) use starting::{Begins, Left, Started, Starter};
 use std::{
-    collections::{HashMap, VecDeque},
-    path::{Path, PathBuf},
+    collections::HashMap,
+    ops::ControlFlow,
+    path::Path,
     sync::{Arc, mpsc::Receiver},
     time::{Duration, Instant},
 };
-use tokio::sync::oneshot;
 
 /// The channel through which the user answers, as recorded.
 const VIA: &str = "chat";
-/// The message of a command that changes the conversation when the conversation does not wait for the user.
-const NOT_YOUR_TURN: &str = "this needs your turn: wait for it, or stop the answer with Ctrl-C";
 /// Time between two updates of the timer in the status row.
 const TICK: Duration = Duration::from_secs(1);
 /// The most characters of a call that are shown.
 const CALL: usize = 100;
 
-/// The conversation that waits for the user's next message.
-struct Pending {
-    id: QuestionId,
-    reply: oneshot::Sender<Reply>,
+/// Input of the user.
+#[derive(Clone, Debug, PartialEq)]
+enum Line {
+    /// A line of a pipe, which is read as a message or a command when its turn comes.
+    Piped(String),
+    /// A message.
+    Message(String),
 }
 
-/// The reason for leaving the conversation, as soon as that is possible.
-#[derive(Clone, PartialEq, Eq)]
-enum Leaving {
-    /// The chat ends.
-    Chat,
-    /// Another chat begins.
-    ForNew,
-    /// A copy of the chat is continued.
-    ForFork,
-    /// The chat in that folder is continued.
-    For(PathBuf),
+impl Line {
+    fn into_text(self) -> String {
+        match self {
+            Self::Piped(text) | Self::Message(text) => text,
+        }
+    }
 }
 
-/// A chat.
+/// A chat: the driver of a [`Dialogue`] over a terminal or lines.
 pub(super) struct Talk<'a> {
     face: &'a mut dyn Face,
     signals: &'a Receiver<Signal>,
@@ -76,27 +74,15 @@ pub(super) struct Talk<'a> {
     known: &'a Known,
     /// The entry, for the status row.
     worker: Arc<str>,
-    kind: Kind,
+    extent: Extent,
+    dialogue: Dialogue<Line>,
     run: Option<Started>,
-    pending: Option<Pending>,
-    asked: HashMap<QuestionId, (Question, oneshot::Sender<Reply>)>,
-    queue: VecDeque<String>,
-    /// Answers that follow the last one before any other input is taken.
-    next: VecDeque<Answer>,
-    /// The files that join the first message.
-    first_files: Vec<String>,
+    replies: Replies,
     decisions: Decisions,
-    /// True if the last answer was about the next message and not a message.
-    aside: bool,
-    /// A message that was taken back and is sent again, before those of the queue.
-    again: Option<String>,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
     view: RunView,
     context: context::Context,
-    leaving: Option<Leaving>,
-    /// True if no more input comes. The chat is left when all input is answered.
-    over: bool,
     since: Option<Instant>,
     /// The time since which a question other than the one for the next message waits.
     asked_since: Option<Instant>,
@@ -149,29 +135,23 @@ impl<'a> Talk<'a> {
         starter: &'a mut dyn Starter,
         known: &'a Known,
         worker: Arc<str>,
-        kind: Kind,
+        extent: Extent,
     ) -> Self {
+        let manner = Manner { extent, in_lines: face.is_piped(), listens: true };
         Self {
             face,
             signals,
             starter,
             known,
             worker,
-            kind,
+            extent,
+            dialogue: Dialogue::new(manner),
             run: None,
-            pending: None,
-            asked: HashMap::new(),
-            queue: VecDeque::new(),
-            next: VecDeque::new(),
-            first_files: Vec::new(),
+            replies: Replies::new(VIA),
             decisions: Decisions::default(),
-            aside: false,
-            again: None,
             conversations: HashMap::new(),
             view: RunView::new(),
             context: context::Context::default(),
-            leaving: None,
-            over: false,
             since: None,
             asked_since: None,
             status: Status::default(),
@@ -199,10 +179,9 @@ impl<'a> Talk<'a> {
             }
             self.show_parts(parts, &worker, is_root);
         }
-        let what = if self.kind == Kind::Chat { "chat" } else { "run" };
+        let what = if self.extent == Extent::Chat { "chat" } else { "run" };
         self.face.note(&format!("{what} {} continues", started.id));
-        self.run = Some(started);
-        self.since = Some(Instant::now());
+        self.began(started);
     }
 
     /// Shows earlier parts of a conversation.
@@ -226,16 +205,13 @@ impl<'a> Talk<'a> {
         match begins {
             Begins::WithUser => {}
             Begins::Said(started, text) => self.said_first(&text, started),
-            Begins::Run(started) => {
-                self.run = Some(started);
-                self.working();
-            }
+            Begins::Run(started) => self.began(started),
             Begins::Again(started, records) => self.resumed(started, &records),
         }
         loop {
             self.show_status();
             self.face.settle();
-            if self.leaving == Some(Leaving::Chat) && self.run.is_none() {
+            if self.dialogue.is_over() {
                 break;
             }
             let signal = match self.since {
@@ -256,86 +232,57 @@ impl<'a> Talk<'a> {
         self.report.map_or(Left::Chat(self.exit), Left::Run)
     }
 
-    fn handle(&mut self, signal: Signal) -> std::ops::ControlFlow<()> {
-        match signal {
-            Signal::Event(event) => self.event(&event),
-            Signal::Asked(waiting, reply) => self.ask(*waiting, reply),
-            Signal::Withdrawn(id) => {
-                self.asked.remove(&id);
-                self.pending = self.pending.take().filter(|pending| pending.id != id);
-                self.face.withdraw(&id);
+    fn handle(&mut self, signal: Signal) -> ControlFlow<()> {
+        let wish = match signal {
+            Signal::Run(FromRun::Event(event)) => {
+                self.event(&event);
+                None
+            }
+            Signal::Run(FromRun::Asked(waiting, reply)) => {
+                self.replies.keep(waiting.id.clone(), reply);
+                self.take(Input::Asked(*waiting));
+                None
+            }
+            Signal::Run(FromRun::Withdrawn(id)) => {
+                self.take(Input::Withdrawn(id));
+                None
             }
             Signal::Ended(report) => return self.ended(report),
-            Signal::Terminal(event) => {
-                if let Some(wish) = self.face.event(event) {
-                    self.wish(wish);
-                }
-            }
-            Signal::Line(line) => {
-                if let Some(wish) = self.face.line(line) {
-                    self.wish(wish);
-                }
-            }
-            Signal::Interrupt => self.interrupt(),
+            Signal::Terminal(event) => self.face.event(event),
+            Signal::Line(line) => self.face.line(line),
+            Signal::Interrupt => Some(Wish::Stop),
             Signal::Terminate => {
-                self.leaving = Some(Leaving::Chat);
-                match &self.run {
-                    Some(run) => run.canceller.cancel(),
-                    None => return std::ops::ControlFlow::Break(()),
-                }
+                self.take(Input::Terminate);
+                None
             }
+        };
+        if let Some(wish) = wish {
+            self.wish(wish);
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     }
 
     fn wish(&mut self, wish: Wish) {
         match wish {
-            Wish::Say(line) => self.typed(&line),
-            Wish::Stop => self.interrupt(),
-            Wish::End => {
-                self.over = self.face.is_piped();
-                self.leave(Leaving::Chat);
+            Wish::Say(line) => self.typed(line),
+            Wish::Stop => {
+                self.take(Input::Stop { talks: self.is_in_conversation() });
             }
-            Wish::Answer(id, answer) => self.answer(&id, Reply::Given(Given::operator(answer, VIA))),
-            Wish::Later(id) => self.answer(&id, Reply::Later),
+            Wish::End => self.leave(Leave::End),
+            Wish::Answer(id, answer) => {
+                self.take(Input::Answer(id, answer));
+            }
+            Wish::Later(id) => {
+                self.take(Input::Later(id));
+            }
             Wish::EditQueued => {
-                if let Some(text) = self.queue.pop_back() {
-                    self.face.compose(&text);
-                    self.show_queue();
-                }
+                self.take(Input::EditQueued);
             }
         }
     }
 
-    fn answer(&mut self, id: &QuestionId, reply: Reply) {
-        if let Some((_, sender)) = self.asked.remove(id) {
-            // A run that is over needs no answer.
-            let _ = sender.send(reply);
-        }
-    }
-
-    /// Stops the current answer.
-    fn interrupt(&mut self) {
-        match &self.run {
-            // Without a conversation there is no answer to stop.
-            Some(run) if self.kind == Kind::Run && !self.is_in_conversation() => run.canceller.cancel(),
-            Some(run) if self.pending.is_none() => {
-                run.stopper.stop();
-                // Questions of the calls that are being stopped are withdrawn. Only the user knows what became of a tool
-                // that was interrupted: without an answer the run is suspended.
-                self.asked.retain(|id, (question, _)| {
-                    let settlement = matches!(question, Question::Settlement(_));
-                    if settlement {
-                        self.face.withdraw(id);
-                    }
-                    if id.step.is_restore() {
-                        self.face.note("the files stay as they are: /undo took back the messages alone");
-                    }
-                    !settlement
-                });
-            }
-            _ => self.face.note("nothing is being done; Ctrl-D or /exit leaves the chat"),
-        }
+    fn leave(&mut self, to: Leave) {
+        self.take(Input::Leave { to, talks: self.is_in_conversation() });
     }
 
     /// Returns the innermost current conversation with the user.
@@ -349,130 +296,130 @@ impl<'a> Talk<'a> {
         self.under_way().is_some()
     }
 
-    fn leave(&mut self, leaving: Leaving) {
-        if self.face.is_piped()
-            && leaving == Leaving::Chat
-            && (self.since.is_some() || !self.queue.is_empty())
-        {
-            // Messages from a pipe are answered before the end.
-            self.leaving = Some(leaving);
-            return;
-        }
-        self.leaving = Some(leaving);
-        if !self.face.is_piped() {
-            self.queue.clear();
-        }
-        let in_conversation = self.is_in_conversation();
-        match (self.pending.take(), &self.run) {
-            (Some(pending), _) => drop(pending.reply.send(Reply::Later)),
-            (None, Some(run)) if self.kind == Kind::Run && !in_conversation => run.canceller.cancel(),
-            (None, Some(run)) => run.stopper.stop(),
-            (None, None) => {}
+    /// Passes an input to the dialogue, and executes the effects. Returns false if the dialogue refused it.
+    fn take(&mut self, input: Input<Line>) -> bool {
+        let effects = self.dialogue.take(input);
+        let refused = effects.iter().any(|effect| matches!(effect, Effect::Refused(_)));
+        effects.into_iter().for_each(|effect| self.act(effect));
+        !refused
+    }
+
+    fn act(&mut self, effect: Effect<Line>) {
+        match effect {
+            Effect::Start(line, files) => self.start(line.into_text(), &files),
+            Effect::Listen => match self.starter.listen() {
+                Ok(started) => self.began(started),
+                Err(problem) => {
+                    let why = problem.text();
+                    self.face.problem(&format!("{why}\n  this chat has to begin with your first message"));
+                    self.take(Input::NotBegun);
+                }
+            },
+            Effect::Go(Leave::Other(dir)) => self.switch(&dir),
+            // A run that was left ends the chat, or is continued by its folder.
+            Effect::Continue | Effect::Go(_) | Effect::Ended(_) => {}
+            Effect::Deliver(Line::Piped(line)) => self.read(&line),
+            Effect::Deliver(Line::Message(text)) => self.deliver(text),
+            Effect::Words(id, line) => match self.face.line(Some(line.into_text())) {
+                Some(wish) => self.wish(wish),
+                // The line is no answer, and the next one may be.
+                None => {
+                    self.take(Input::InWords { id, queued: true });
+                }
+            },
+            Effect::Interject(path, line) => {
+                if let Some(run) = &self.run {
+                    run.interjector.say(path, line.into_text());
+                }
+            }
+            Effect::Answer(id, answer) => {
+                self.replies.give(&id, answer);
+                if self.dialogue.work().is_some() {
+                    self.since.get_or_insert_with(Instant::now);
+                }
+            }
+            Effect::Later(id) => {
+                self.replies.later(&id);
+                self.face.withdraw(&id);
+            }
+            Effect::Ask(waiting) => {
+                self.face.ask(&waiting);
+                if self.face.is_piped() {
+                    self.take(Input::InWords { id: waiting.id, queued: true });
+                }
+            }
+            Effect::Withdraw(id) => {
+                self.replies.later(&id);
+                self.face.withdraw(&id);
+            }
+            Effect::Turn(turn, work) => self.turn(&turn, work),
+            Effect::Queued => {
+                self.face.queue(self.dialogue.queue().iter().cloned().map(Line::into_text).collect());
+            }
+            Effect::Return(line) => self.face.compose(&line.into_text()),
+            Effect::Undelivered(answers) => {
+                if let Some(Answer::Give { value }) = answers.last() {
+                    self.face.compose(&show(value));
+                }
+            }
+            Effect::Stop => {
+                if let Some(run) = &self.run {
+                    run.stopper.stop();
+                }
+            }
+            Effect::Cancel => {
+                if let Some(run) = &self.run {
+                    run.canceller.cancel();
+                }
+            }
+            Effect::Refused(refusal @ Refusal::NothingToStop) => self.face.note(&refusal.to_string()),
+            Effect::Refused(refusal) => self.face.problem(&refusal.to_string()),
+            Effect::News(news) => self.face.note(&news.to_string()),
         }
     }
 
-    fn typed(&mut self, line: &str) {
-        let is_busy = self.since.is_some() || self.run.is_some() && self.pending.is_none();
-        if self.face.is_piped() && is_busy {
+    /// Takes a line that the user typed, or a line of a pipe.
+    fn typed(&mut self, line: String) {
+        if self.face.is_piped() && self.dialogue.is_running() && self.dialogue.turn().is_none() {
             // Lines of a pipe are taken one after the other, commands among them.
-            self.queue.push_back(line.to_owned());
-            return;
-        }
-        match commands::parse(line) {
-            Typed::Message(text) => self.say(text),
-            Typed::Command(command, arguments) => {
-                self.face.command(line);
-                self.command(command, &arguments);
-            }
-            Typed::Other(name, arguments) => {
-                self.face.command(line);
-                self.worker_or_wrong(&name, &arguments);
-            }
-            Typed::Wrong(why) => {
-                self.face.command(line);
-                self.face.problem(&why);
-            }
-        }
-    }
-
-    /// Shows that work is in progress.
-    fn working(&mut self) {
-        self.since = Some(Instant::now());
-    }
-
-    fn show_queue(&mut self) {
-        self.face.queue(&self.queue);
-    }
-
-    fn ask(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
-        let Question::Input(Input { conversation: Some(turn), .. }) = &waiting.question else {
-            self.asked.insert(waiting.id.clone(), (waiting.question.clone(), reply));
-            self.face.ask(&waiting);
-            if self.face.is_piped() {
-                self.answer_from_pipe(&waiting.id);
-            }
-            return;
-        };
-        self.since = None;
-        self.pending = Some(Pending { id: waiting.id, reply });
-        if !self.next.is_empty() {
-            self.working();
-            self.give_next();
-            return;
-        }
-        let unsaid = self.run.as_ref().map(|run| run.interjector.take_all()).unwrap_or_default();
-        unsaid.into_iter().rev().for_each(|text| self.queue.push_front(text));
-        let Turn { failure, context, .. } = turn;
-        self.takes(*context, failure.is_none());
-        if std::mem::take(&mut self.aside) {
-            // Nothing new was said.
-        } else if let Some(failure) = failure {
-            self.face.problem(&failure.message);
-            // The model gets the message again with the next one, and may refuse that, too.
-            if matches!(failure.kind, FailureKind::Refusal | FailureKind::Model) {
-                self.face
-                    .note("your message stays in the conversation; /undo takes it back, /retry asks again");
-            }
-            self.face.notify("the answer failed");
+            self.take(Input::Say(Line::Piped(line)));
         } else {
-            self.face.notify("the answer is ready");
+            self.read(&line);
+        }
+    }
+
+    /// The conversation waits for the user.
+    fn turn(&mut self, Turn { failure, context, .. }: &Turn, work: Work) {
+        self.since = None;
+        let unsaid = self.run.as_ref().map(|run| run.interjector.take_all()).unwrap_or_default();
+        self.take(Input::Unsaid(unsaid.into_iter().map(Line::Message).collect()));
+        self.takes(*context, failure.is_none());
+        match failure {
+            // Nothing new was said.
+            _ if work != Work::Answer => {}
+            Some(failure) => {
+                self.face.problem(&failure.message);
+                // The model gets the message again with the next one, and may refuse that, too.
+                if matches!(failure.kind, FailureKind::Refusal | FailureKind::Model) {
+                    self.face.note(
+                        "your message stays in the conversation; /undo takes it back, /retry asks again",
+                    );
+                }
+                self.face.notify("the answer failed");
+            }
+            None => self.face.notify("the answer is ready"),
         }
         self.take_waiting();
     }
 
-    /// Answers the question with the next piped line that is an answer. At the end of the pipe, the question stays
-    /// open.
-    fn answer_from_pipe(&mut self, id: &QuestionId) {
-        while self.asked.contains_key(id) {
-            let line = self.queue.pop_front();
-            if line.is_none() && self.leaving.is_none() {
-                return;
-            }
-            if let Some(wish) = self.face.line(line) {
-                self.wish(wish);
-            }
-        }
-    }
-
-    /// Leaves the chat or takes the next waiting input, when the conversation waits for the user.
+    /// Takes the input that waits, as long as the user can speak.
     fn take_waiting(&mut self) {
-        while self.pending.is_some() && self.leaving.as_ref().is_none_or(|why| *why == Leaving::Chat) {
-            if let Some(text) = self.again.take() {
-                self.say(text);
+        loop {
+            let effects = self.dialogue.take(Input::Next);
+            if effects.is_empty() {
                 break;
             }
-            let Some(next) = self.queue.pop_front() else { break };
-            self.show_queue();
-            self.typed(&next);
-        }
-        if self.pending.is_some() && self.leaving.is_some() {
-            self.leave_now();
-        }
-    }
-
-    fn leave_now(&mut self) {
-        if let Some(pending) = self.pending.take() {
-            let _ = pending.reply.send(Reply::Later);
+            effects.into_iter().for_each(|effect| self.act(effect));
         }
     }
 
@@ -492,17 +439,22 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn ended(&mut self, report: Box<Report>) -> std::ops::ControlFlow<()> {
-        if self.kind == Kind::Run {
-            self.join_run();
-            self.report = Some(report);
-            return std::ops::ControlFlow::Break(());
-        }
+    fn ended(&mut self, report: Box<Report>) -> ControlFlow<()> {
         self.join_run();
         self.since = None;
-        self.pending = None;
-        let left = report.status == RunStatus::Suspended && self.leaving.is_some();
+        self.replies.clear();
         let interrupted = report.status == RunStatus::Interrupted;
+        let suspended = report.status == RunStatus::Suspended;
+        let leaving = match self.dialogue.take(Input::Ended { can_continue: suspended || interrupted }).pop()
+        {
+            Some(Effect::Ended(leaving)) => leaving,
+            _ => None,
+        };
+        if self.extent == Extent::Run {
+            self.report = Some(report);
+            return ControlFlow::Break(());
+        }
+        let left = suspended && leaving.is_some();
         match &report.end {
             End::Done(value) => {
                 let worker = Arc::clone(&self.worker);
@@ -516,39 +468,38 @@ impl<'a> Talk<'a> {
         }
         // The user can remove the cause of a halt, such as a full disk.
         let halted = matches!(report.halt, Some(Halt::Journal(_)));
-        if left || interrupted || halted || report.status == RunStatus::Suspended {
+        if left || interrupted || halted || suspended {
             self.face.note(&format!("llm-do chat --resume {} continues this chat", report.run));
         }
-        let next = self.leaving.take();
-        if let Some(next @ (Leaving::ForNew | Leaving::ForFork | Leaving::For(_))) = next {
-            self.begin_again();
-            match next {
-                Leaving::ForFork => match self.starter.fork(&report.dir) {
+        match leaving {
+            Some(Leave::Fork) => {
+                self.begin_again();
+                match self.starter.fork(&report.dir) {
                     Ok(copy) => self.switch(&copy),
                     Err(problem) => {
                         self.face.problem(&format!("not copied: {}", problem.text()));
                         self.switch(&report.dir);
                     }
-                },
-                Leaving::For(dir) => self.switch(&dir),
-                Leaving::ForNew | Leaving::Chat => {
-                    self.face.note("a new chat begins with your next message");
                 }
             }
-            // What a pipe has given already.
-            while self.run.is_none()
-                && let Some(line) = self.queue.pop_front()
-            {
-                self.typed(&line);
+            Some(Leave::Other(dir)) => {
+                self.begin_again();
+                self.switch(&dir);
             }
-            self.leaving = self.over.then_some(Leaving::Chat);
-            return std::ops::ControlFlow::Continue(());
+            Some(Leave::New) => {
+                self.begin_again();
+                self.face.note(&News::Begins.to_string());
+            }
+            Some(Leave::End) | None => {
+                if !left {
+                    self.exit = Exit::from(&*report);
+                }
+                return ControlFlow::Break(());
+            }
         }
-        self.leaving = next;
-        if !left {
-            self.exit = Exit::from(&*report);
-        }
-        std::ops::ControlFlow::Break(())
+        // What a pipe has given already.
+        self.take_waiting();
+        ControlFlow::Continue(())
     }
 
     /// Joins the thread of the run that has sent its report, so that it ends.
@@ -563,9 +514,7 @@ impl<'a> Talk<'a> {
         self.conversations.clear();
         self.view = RunView::new();
         self.context = context::Context::default();
-        self.next.clear();
         self.decisions = Decisions::default();
-        self.aside = false;
     }
 
     /// Continues the chat in that folder.
@@ -579,8 +528,7 @@ impl<'a> Talk<'a> {
     /// Restores the terminal. A run that is still active is interrupted, and can be resumed.
     fn end(&mut self) {
         if let Some(run) = self.run.take() {
-            self.pending = None;
-            self.asked.clear();
+            self.replies.clear();
             run.cancel();
         }
         self.face.leave();

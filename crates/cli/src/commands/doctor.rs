@@ -28,11 +28,11 @@ struct Finding {
     why: &'static str,
     /// The thing that was found, or the error.
     found: String,
-    state: State,
+    state: Presence,
 }
 
 /// The state of the checked thing.
-enum State {
+enum Presence {
     Ok,
     /// The thing is missing, and this command or step installs it. `None`: nothing on this machine can.
     Missing(Option<Cow<'static, str>>),
@@ -45,18 +45,18 @@ impl Finding {
         result: Result<String, String>,
         command: impl Into<Cow<'static, str>>,
     ) -> Self {
-        let state = if result.is_ok() { State::Ok } else { State::Missing(Some(command.into())) };
+        let state = if result.is_ok() { Presence::Ok } else { Presence::Missing(Some(command.into())) };
         Self { what, why, found: result.unwrap_or_else(|reason| reason), state }
     }
 
     fn works(&self) -> bool {
-        matches!(self.state, State::Ok)
+        matches!(self.state, Presence::Ok)
     }
 
     fn to_json(&self) -> Value {
         let (state, command) = match &self.state {
-            State::Ok => ("ok", None),
-            State::Missing(command) => ("missing", command.as_deref()),
+            Presence::Ok => ("ok", None),
+            Presence::Missing(command) => ("missing", command.as_deref()),
         };
         let Self { what, why, found, .. } = self;
         json!({"what": what, "works": self.works(), "state": state, "found": found, "why": why, "command": command})
@@ -94,7 +94,7 @@ pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complain
 fn show(finding: &Finding, output: &Output) {
     let mark = if finding.works() { output.out.green("ok     ") } else { output.out.yellow("missing") };
     output.print(&format!("{mark}  {:<12}  {}\n", finding.what, visible::line(&finding.found)));
-    if let State::Missing(command) = &finding.state {
+    if let Presence::Missing(command) = &finding.state {
         output.print(&format!("         {:<12}  needed {}\n", "", finding.why));
         if let Some(command) = command {
             output.print(&format!("         {:<12}  {}\n", "", output.out.bold(format!("$ {command}"))));
@@ -123,9 +123,9 @@ fn confinement() -> Vec<Finding> {
         why: "for Python tools, shell commands and MCP servers without `--grant unconfined`",
         found,
         state: if probe.tier.is_some() {
-            State::Ok
+            Presence::Ok
         } else {
-            State::Missing(brings("namespaces").map(Into::into))
+            Presence::Missing(brings("namespaces").map(Into::into))
         },
     };
     let layers = probe.layers.iter().map(|layer| Finding {
@@ -138,7 +138,7 @@ fn confinement() -> Vec<Finding> {
             _ => "to confine processes",
         },
         found: layer.found.clone(),
-        state: if layer.works { State::Ok } else { State::Missing(brings(layer.name).map(Into::into)) },
+        state: if layer.works { Presence::Ok } else { Presence::Missing(brings(layer.name).map(Into::into)) },
     });
     std::iter::once(whole).chain(layers).collect()
 }

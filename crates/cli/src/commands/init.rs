@@ -5,7 +5,6 @@ use crate::{
     exit::{Complaint, Exit},
     program::{home, quoted},
     render::Output,
-    transaction::{self, Moves, Staged},
     visible,
 };
 use clap::CommandFactory;
@@ -13,6 +12,7 @@ use llm_do::{
     check_named,
     program::init::{NewFile, ProjectName, TEMPLATES, Template, template},
 };
+use llm_do_packages::transaction::{self, Moves, Staged};
 use serde_json::json;
 use std::{
     env, fs, io,
@@ -107,7 +107,7 @@ fn here(template: &Template, output: &Output) -> Result<(PathBuf, Vec<NewFile>),
         env::current_dir().map_err(|error| Complaint::wrong(format!("no current folder: {error}")))?;
     let moved = transaction::settle(&folder, &home())
         .map_err(|error| Complaint::failed(format!("the current folder can't be made a project: {error}")))?;
-    transaction::tell(&moved, output);
+    super::migrate::show_moves(&moved, output);
     let others = entries(&folder)
         .map_err(|error| Complaint::wrong(format!("the current folder can't be read: {error}")))?;
     if !others.is_empty() {

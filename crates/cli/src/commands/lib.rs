@@ -1,52 +1,47 @@
-//! `llm-do lib`: installed libraries (docs/guides/libraries.md).
-
-mod export;
-mod git;
-mod package;
-mod project;
-mod remove;
-mod resolver;
-mod root;
-mod show;
-mod trouble;
-mod users;
+//! `llm-do lib`: installed libraries (docs/guides/libraries.md). The package manager does the work; this shows it.
 
 use crate::{
-    args::{Format, LibArgs, LibCommand},
+    args::{Format, LibArgs, LibCommand, LibExportArgs, ProgramArgs, ProgramFlags},
     exit::{Complaint, Exit},
-    program::{home, surroundings},
+    paint::Paint,
+    program::{findings, home, looked_at, quoted, reading_host, surroundings},
     render::Output,
+    screen::Row,
     visible,
 };
-use llm_do::program::{
-    dependency::DependencyKind,
-    library::{DiskLibraries, Libraries},
-    lock::Lock,
-    target,
+use llm_do::{
+    Problem,
+    core::toolset::ToolsetRegistry,
+    make_named_folder,
+    program::{
+        Diagnostic, Program,
+        contents::Difference,
+        diagnostics::json::to_json,
+        lock::LOCK_FILE,
+        manifest::Manifest,
+        skills::SKILL_FILE,
+        target::{self, Surroundings},
+    },
+    toolset_kinds,
 };
-use project::{Pinning, pin};
-use resolver::{Keep, Outcome, Resolver};
-pub(crate) use root::write_whole;
-use root::{Placed, Root};
+use llm_do_packages::{
+    Change, Error, Host, Info, Installation, Listed, Message, PackageManager, Pinning, Placed, Removed, User,
+    short_commit,
+};
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
-use trouble::Trouble;
-
-/// Folders of libraries and projects.
-struct Places {
-    here: PathBuf,
-    /// `--lib`, then `LLM_DO_LIBS`: absolute, at least one.
-    roots: Vec<PathBuf>,
-    /// The project around the current directory, or the named one.
-    project: Option<PathBuf>,
-    /// The list of projects that pin libraries.
-    projects: PathBuf,
-}
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    if let LibCommand::Export(args) = &arguments.command {
+        return shown(export(args, &arguments.lib, &around, output), output);
+    }
     let named = match &arguments.command {
         LibCommand::Install { project, .. } => project.clone().or(around.project.clone()),
         _ => around.project.clone(),
@@ -63,179 +58,298 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         return Err(Complaint::wrong("there is no folder for libraries")
             .hint("set LLM_DO_HOME or HOME, or give --lib DIR"));
     }
-    let places = Places { here: around.here, roots, project, projects: home().join("library-projects") };
+    let projects = home().join("library-projects");
+    let manager = PackageManager { here: around.here, roots, project, projects, host: output };
     let done = match &arguments.command {
-        LibCommand::Install { spec: Some(spec), force, .. } => install(spec, *force, &places, output),
-        LibCommand::Install { spec: None, force, locked, .. } => {
-            install_all(*force, *locked, &places, output)
+        LibCommand::Install { spec: Some(spec), force, .. } => {
+            manager.install(spec, *force).map(|done| show_installation(&done, output))
         }
-        LibCommand::Export(args) => export::run(args, &arguments.lib, output),
-        LibCommand::List => show::list(&places, output),
-        LibCommand::Info { library } => show::info(library, &places, output),
-        LibCommand::Remove { library, force } => remove::run(library, *force, &places, output),
+        LibCommand::Install { spec: None, force, locked, .. } => {
+            manager.install_dependencies(*force, *locked).map(|done| show_installation(&done, output))
+        }
+        LibCommand::Export(_) => Ok(()),
+        LibCommand::List => manager.list().map(|all| show_list(&all, &manager.roots, output)),
+        LibCommand::Info { library } => manager.info(library).map(|info| show_info(&info, output)),
+        LibCommand::Remove { library, force } => {
+            manager.remove(library, *force).map(|removed| show_removed(&removed, output))
+        }
     };
+    shown(done, output)
+}
+
+/// Shows the error of a command.
+fn shown(done: Result<(), Error>, output: &Output) -> Result<Exit, Complaint> {
     match done {
         Ok(()) => Ok(Exit::Done),
-        Err(trouble) => trouble.show(output),
+        Err(Error::Message(message)) => Err((*message).into()),
+        Err(Error::Found(found)) => {
+            output.screen.line(&findings(&found, output.err));
+            if output.format != Format::Text {
+                output.print_json(&to_json(&found));
+            }
+            Ok(Exit::Wrong)
+        }
     }
 }
 
-/// Installs one library, and updates its pin in the project here if the project depends on it.
-fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
-    let kind = DependencyKind::parse(spec).map_err(|reason| {
-        Complaint::wrong(format!("`{spec}` cannot be installed: {reason}"))
-            .hint("name a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR])")
+impl From<Message> for Complaint {
+    fn from(message: Message) -> Self {
+        let exit = if message.is_mistake { Exit::Wrong } else { Exit::Failed };
+        Self { exit, message: message.text, hints: message.hints }
+    }
+}
+
+impl Host for Output {
+    fn toolsets(&self) -> ToolsetRegistry {
+        toolset_kinds(&home())
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<PathBuf> {
+        make_named_folder(path)
+    }
+
+    fn note(&self, text: &str) {
+        Output::note(self, text);
+    }
+
+    fn warn(&self, found: &[Diagnostic]) {
+        self.screen.line(&findings(found, self.err));
+    }
+
+    fn fetching(&self, url: &str) {
+        let doing = format!("fetching {url}");
+        if self.err_terminal && !self.quiet {
+            self.screen.go_live();
+            let text = visible::line(&doing).into_owned();
+            self.screen.live(vec![Row { indent: 0, text, since: Instant::now() }]);
+        } else {
+            Output::note(self, &doing);
+        }
+    }
+
+    fn fetched(&self) {
+        self.screen.live(Vec::new());
+    }
+}
+
+/// Writes a worker as a skill. `libraries` are the folders of `--lib`.
+fn export(
+    args: &LibExportArgs,
+    libraries: &[PathBuf],
+    around: &Surroundings,
+    output: &Output,
+) -> Result<(), Error> {
+    let program = ProgramFlags {
+        entry: Some(args.skill.clone()),
+        project: args.project.clone(),
+        lib: libraries.to_vec(),
+        ..ProgramFlags::default()
+    };
+    let request = looked_at(&ProgramArgs { target: None, program });
+    let loaded = target::find(&request, around).map_err(Problem::Program).and_then(|target| {
+        let root = PathBuf::from(target.source.tree.root().as_str());
+        let host = reading_host(&request, around, &target)?;
+        Ok((root, Program::load(target.source, host).map_err(Problem::Program)?.program))
+    });
+    let (root, program) = loaded.map_err(|problem| match problem {
+        Problem::Program(found) => Error::Found(found.0),
+        problem => Error::mistake(problem.to_string()),
     })?;
-    let root = Root::open(&places.roots[0], output)?;
-    let mut resolver = Resolver::new(&root, &places.roots, Lock::default(), output);
-    resolver.force = force;
-    let packages = resolver.install(&kind, &places.here)?;
-    let outcomes = resolver.finish()?;
-    let mut notes = Vec::new();
-    let mut concerned: Vec<&str> = Vec::new();
-    for package in &packages {
-        let concern = match &places.project {
-            Some(project) => project::concern(project, &package.name)?,
-            None => project::Concern::NoProject,
-        };
-        match concern {
-            project::Concern::Not(ref manifest) => {
-                notes.push(format!(
-                    "to use it here, add `{}` to `dependencies` in {manifest}",
-                    package.label()
-                ));
-            }
-            _ if package.exports.is_empty() && !package.is_skill => {
-                notes.push("it exports nothing, so none of its workers can be called".to_owned());
-            }
-            _ => {}
-        }
-        if matches!(concern, project::Concern::Depends) {
-            concerned.push(&package.name);
-        }
-    }
-    let pinning = match &places.project {
-        Some(project) if !concerned.is_empty() => {
-            Some(pin(project, Keep::Installed, &concerned, force, &root, places, output)?.1)
-        }
-        _ => None,
+    // The agents that find a skill in a project work in its folder.
+    let project = |to: &Path| match to.starts_with(&root) {
+        true => ".".to_owned(),
+        false => quoted(&root.display().to_string()),
     };
-    show_outcomes(&outcomes, pinning.as_ref(), output);
-    notes.iter().for_each(|note| output.note(note));
-    Ok(())
-}
-
-/// Installs the project's dependencies, and writes its lock file.
-fn install_all(force: bool, locked: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
-    let Some(project) = &places.project else {
-        return Err(Complaint::wrong("there is no project here whose dependencies could be installed")
-            .hint("name its folder with --project DIR, or a library: `llm-do lib install PATH`")
-            .into());
-    };
-    let root = Root::open(&places.roots[0], output)?;
-    let keep = if locked { Keep::Everything } else { Keep::Nothing };
-    let (outcomes, pinning) = pin(project, keep, &[], force, &root, places, output)?;
-    show_outcomes(&outcomes, Some(&pinning), output);
-    if pinning.libraries == 0 {
-        output.note("this project names no dependencies");
+    let done = llm_do_packages::export(program.entry(), &args.skill, &around.here.join(&args.to), project)?;
+    match output.format {
+        Format::Text => output.print(&format!("{}  written\n", done.folder.join(SKILL_FILE).display())),
+        _ => output.print_json(&json!({"skill": done.name, "folder": done.folder})),
     }
     Ok(())
 }
 
 /// Shows the result on stdout: one line for each library, then the changes of the lock file.
-fn show_outcomes(outcomes: &[Outcome], pinning: Option<&Pinning>, output: &Output) {
+fn show_installation(done: &Installation, output: &Output) {
     let state = |placed: Placed| match placed {
         Placed::Installed => "installed",
         Placed::Already => "already installed",
         Placed::Replaced => "replaced",
     };
-    if output.format != Format::Text {
-        let installed = outcomes.iter().map(|one| {
+    if output.format == Format::Text {
+        let mut text = String::new();
+        for one in &done.outcomes {
+            let state = match one.placed {
+                Placed::Already => output.out.dim(state(one.placed)).to_string(),
+                Placed::Installed | Placed::Replaced => output.out.green(state(one.placed)).to_string(),
+            };
+            let commit = one
+                .commit
+                .as_deref()
+                .map(|commit| output.out.dim(format!("  {}", short_commit(commit))).to_string());
+            let folder = one.folder.display().to_string();
+            text.push_str(&format!(
+                "{}  {state}{}  {}\n",
+                output.out.bold(&one.label),
+                commit.unwrap_or_default(),
+                output.out.dim(visible::line(&folder))
+            ));
+        }
+        text.extend(done.pinning.as_ref().map(|pinning| pinning_text(pinning, output.out)));
+        output.print(&text);
+    } else {
+        let installed = done.outcomes.iter().map(|one| {
             json!({"library": one.label, "state": state(one.placed).replace(' ', "_"), "folder": one.folder,
                 "files": one.files, "commit": one.commit})
         });
-        let lock = pinning.map_or(Value::Null, Pinning::as_json);
+        let lock = done.pinning.as_ref().map(pinning_json);
         output.print_json(&json!({"installed": installed.collect::<Vec<_>>(), "lock": lock}));
+    }
+    done.notes.iter().for_each(|note| output.note(note));
+}
+
+/// Formats the changes, a line each, and the state of the lock file.
+fn pinning_text(pinning: &Pinning, paint: Paint) -> String {
+    let line = |change: &Change| {
+        let mark = match change.mark() {
+            '+' => paint.green("+"),
+            '-' => paint.red("-"),
+            _ => paint.yellow("~"),
+        };
+        format!("{mark} {}\n", visible::line(&change.text()))
+    };
+    let mut text: String = pinning.changes.iter().map(line).collect();
+    if pinning.libraries > 0 || pinning.written {
+        let noun = if pinning.libraries == 1 { "library" } else { "libraries" };
+        let state = if pinning.written { "pins" } else { "is as it was and pins" };
+        text.push_str(&format!("{LOCK_FILE} {state} {} {noun}\n", pinning.libraries));
+    }
+    text
+}
+
+fn pinning_json(pinning: &Pinning) -> Value {
+    let changes = pinning.changes.iter().map(|change| {
+        json!({"library": change.name, "before": change.before, "after": change.after,
+            "files": differences(&change.files)})
+    });
+    json!({"path": pinning.path, "libraries": pinning.libraries, "written": pinning.written,
+        "changes": changes.collect::<Vec<_>>()})
+}
+
+fn differences(all: &[Difference]) -> Value {
+    all.iter().map(|one| json!({"path": one.path, "change": one.change.to_string()})).collect()
+}
+
+fn show_list(all: &[Listed], roots: &[PathBuf], output: &Output) {
+    if output.format != Format::Text {
+        let libraries: Vec<Value> = all.iter().map(listed_json).collect();
+        output.print_json(&json!({"roots": roots, "libraries": libraries}));
         return;
     }
-    let mut text = String::new();
-    for one in outcomes {
-        let state = match one.placed {
-            Placed::Already => output.out.dim(state(one.placed)).to_string(),
-            Placed::Installed | Placed::Replaced => output.out.green(state(one.placed)).to_string(),
-        };
-        let commit = one
-            .commit
-            .as_deref()
-            .map(|commit| output.out.dim(format!("  {}", git::short(commit))).to_string());
-        let folder = one.folder.display().to_string();
-        text.push_str(&format!(
-            "{}  {state}{}  {}\n",
-            output.out.bold(&one.label),
-            commit.unwrap_or_default(),
-            output.out.dim(visible::line(&folder))
-        ));
+    if all.is_empty() {
+        let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        output.note(&format!("no libraries in {}", roots.join(", ")));
     }
-    if let Some(pinning) = pinning {
-        text.push_str(&pinning.as_text(output.out));
+    let width = all.iter().map(|one| visible::line(&one.entry).chars().count()).max().unwrap_or(0);
+    let text: String = all.iter().map(|one| listed_line(one, width, output.out)).collect();
+    output.print(&text);
+}
+
+fn listed_line(one: &Listed, width: usize, paint: Paint) -> String {
+    let entry = visible::line(&one.entry);
+    let gap = " ".repeat(width.saturating_sub(entry.chars().count()));
+    let about = match &one.manifest {
+        Ok(manifest) => {
+            visible::line(manifest.description.as_deref().unwrap_or_default().trim()).into_owned()
+        }
+        Err(problem) => paint.red(visible::line(problem)).to_string(),
+    };
+    let folder = one.folder.parent().unwrap_or(&one.folder).display().to_string();
+    let line = format!("{}{gap}  {about}  {}", paint.bold(entry), paint.dim(visible::line(&folder)));
+    format!("{line}\n")
+}
+
+fn listed_json(one: &Listed) -> Value {
+    let mut out = json!({"library": one.entry, "folder": one.folder, "name": null, "version": null,
+        "description": null, "exports": [], "problem": null});
+    match &one.manifest {
+        Ok(manifest) => {
+            out["name"] = json!(manifest.name);
+            out["version"] = json!(manifest.version);
+            out["description"] = json!(manifest.description);
+            out["exports"] = json!(exports(manifest));
+        }
+        Err(problem) => out["problem"] = json!(problem),
+    }
+    out
+}
+
+fn exports(manifest: &Manifest) -> Vec<&str> {
+    manifest.exports.iter().map(|(export, _)| export.as_str()).collect()
+}
+
+fn show_info(info: &Info, output: &Output) {
+    let Info { name, version, folder, manifest, contents, bytes, users, pinned } = info;
+    let dependencies: Vec<&str> =
+        manifest.dependencies.iter().map(|dependency| dependency.text.as_str()).collect();
+    if output.format != Format::Text {
+        let lock = pinned.as_ref().map(|(pinned, changed)| {
+            json!({"version": pinned.version, "sources": pinned.sources, "commit": pinned.commit,
+                "differences": differences(changed)})
+        });
+        output.print_json(&json!({"name": name, "version": version, "description": manifest.description,
+            "folder": folder, "exports": exports(manifest), "dependencies": dependencies,
+            "files": contents.len(), "bytes": bytes, "hash": contents.hash(), "used_by": users_json(users),
+            "pinned": lock}));
+        return;
+    }
+    let paint = output.out;
+    let mut text = format!("{}\n", paint.bold(format!("{name}@{version}")));
+    let mut fact = |key: &str, value: &str| {
+        if !value.is_empty() {
+            text.push_str(&format!("{}{}\n", paint.dim(format!("{key:<14}")), visible::line(value)));
+        }
+    };
+    fact("description", manifest.description.as_deref().unwrap_or_default().trim());
+    fact("folder", &folder.display().to_string());
+    let exported = exports(manifest);
+    fact("exports", if exported.is_empty() { "nothing" } else { "" });
+    fact("exports", &exported.join(", "));
+    fact("dependencies", &dependencies.join(", "));
+    fact("files", &format!("{}, {bytes} bytes", contents.len()));
+    fact("hash", &contents.hash());
+    for user in users {
+        fact("used by", &user.to_string());
+    }
+    if let Some((pinned, differences)) = pinned {
+        fact("source", &pinned.sources.join(", "));
+        fact("commit", pinned.commit.as_deref().unwrap_or_default());
+        if pinned.version != *version {
+            fact("lock file", &format!("{LOCK_FILE} pins {}", pinned.label()));
+        } else if differences.is_empty() {
+            fact("lock file", &format!("it matches {LOCK_FILE}"));
+        } else {
+            fact("lock file", &format!("it differs from {LOCK_FILE}:"));
+            for difference in differences {
+                fact("", &difference.to_string());
+            }
+        }
     }
     output.print(&text);
 }
 
-/// An installed library that a command names.
-struct Installed {
-    folder: PathBuf,
-    /// Name of the folder in its root.
-    entry: String,
+fn users_json(users: &[User]) -> Value {
+    users.iter().map(|user| json!({"who": user.who, "how": user.how})).collect()
 }
 
-/// Finds an installed library: `NAME`, which must then have one folder only unless `newest` will do, or
-/// `NAME@VERSION`.
-fn installed(library: &str, newest: bool, places: &Places) -> Result<Installed, Trouble> {
-    let Ok(DependencyKind::Named { name, version }) = DependencyKind::parse(library) else {
-        return Err(Complaint::wrong(format!("`{library}` is not the name of an installed library"))
-            .hint("`llm-do lib list` shows their names")
-            .into());
-    };
-    let mut there = Vec::new();
-    for root in &places.roots {
-        for entry in root::folders(root).map_err(|error| {
-            Complaint::failed(format!("the libraries' folder `{}` cannot be read: {error}", root.display()))
-        })? {
-            let (its, its_version) = entry.split_once('@').unwrap_or((&entry, ""));
-            if its == name && version.as_deref().is_none_or(|version| version == its_version) {
-                there.push(Installed { folder: root.join(&entry), entry });
-            }
-        }
+fn show_removed(removed: &Removed, output: &Output) {
+    let Removed { entry, folder, users } = removed;
+    if output.format != Format::Text {
+        output.print_json(&json!({"removed": entry, "folder": folder, "was_used_by": users_json(users)}));
+        return;
     }
-    if there.len() > 1 && (newest || version.is_some()) {
-        let libraries = DiskLibraries { roots: places.roots.clone() };
-        let found = libraries.find(&name, version.as_deref()).ok().flatten();
-        let place = found.map(|tree| tree.root().to_string());
-        let same = |one: &Installed| {
-            one.folder.canonicalize().ok().and_then(|f| f.to_str().map(str::to_owned)) == place
-        };
-        if let Some(at) = there.iter().position(same) {
-            return Ok(there.swap_remove(at));
-        }
+    if !users.is_empty() {
+        let users: String = users.iter().map(|user| format!("\n  {user}")).collect();
+        output.warn(&format!("`{entry}` was in use:{users}"));
     }
-    match there.len() {
-        1 => Ok(there.remove(0)),
-        0 => {
-            let names: Vec<String> =
-                places.roots.iter().flat_map(|root| root::folders(root).unwrap_or_default()).collect();
-            let near = llm_do::program::diagnostics::nearest(library, names.iter().map(String::as_str));
-            let mut complaint = Complaint::wrong(format!("the library `{library}` is not installed"));
-            if let Some(near) = near.first() {
-                complaint = complaint.hint(format!("did you mean `{near}`?"));
-            }
-            Err(complaint.hint("`llm-do lib list` shows those that are").into())
-        }
-        _ => {
-            let all: Vec<String> = there.iter().map(|one| format!("`{}`", one.entry)).collect();
-            Err(Complaint::wrong(format!("`{library}` is installed more than once: {}", all.join(", ")))
-                .hint("name one of them with its version")
-                .into())
-        }
-    }
+    output.print(&format!("{}  removed\n", output.out.bold(entry)));
 }

@@ -6,7 +6,6 @@ use crate::{
     exit::{Complaint, Exit},
     program::{home, quoted},
     render::Output,
-    transaction::{self, Moves, Staged},
     visible,
 };
 use llm_do::program::{
@@ -15,6 +14,7 @@ use llm_do::program::{
 };
 use llm_do::{check_named, read_below};
 use llm_do_migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan};
+use llm_do_packages::transaction::{self, Move, Moves, Staged};
 use llm_do_records::diff::unified_diff;
 use serde_json::{Value, json};
 use std::{
@@ -106,7 +106,7 @@ fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Comp
         if unsettled {
             output.note("a change to this folder that was cut off is finished now");
         }
-        transaction::tell(&moved, output);
+        show_moves(&moved, output);
         return Ok(unsettled);
     }
     if transaction::is_unsettled(folder) {
@@ -118,6 +118,13 @@ fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Comp
         .hint(format!("to finish it: llm-do migrate {} --write", quoted(&shown))));
     }
     Ok(false)
+}
+
+/// Shows the moves that completed a change.
+pub(crate) fn show_moves(moved: &[Move], output: &Output) {
+    for (from, to) in moved {
+        output.note(&format!("moved `{}` to `{}`", visible::line(from), visible::line(to)));
+    }
 }
 
 /// Returns the folder that contains a path.

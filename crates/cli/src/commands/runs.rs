@@ -16,7 +16,7 @@ use crate::{
     render::Output,
 };
 use llm_do_core::journal::RunStatus;
-use llm_do_records::{Line, Open, RunState, Tone, duration, thousands};
+use llm_do_records::{Line, OpenRun, RunState, Tone, duration, thousands};
 use llm_do_runs::{RunSummary, SealKey, began_here, list_runs};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -103,10 +103,10 @@ fn line(Listed { run, foreign }: &Listed, paint: Paint) -> String {
     let state = format!("{state:<20}");
     let state = match run.state {
         RunState::Ended(RunStatus::Done) => paint.green(state),
-        RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
+        RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(OpenRun::Running) => {
             paint.yellow(state)
         }
-        RunState::Ended(_) | RunState::Open(Open::CutOff | Open::Damaged) => paint.red(state),
+        RunState::Ended(_) | RunState::Open(OpenRun::CutOff | OpenRun::Damaged) => paint.red(state),
     };
     let took = run.took_ms.map(duration).unwrap_or_default();
     let tokens = run.usage.filter(|usage| usage.total() > 0);

@@ -8,7 +8,7 @@ use std::sync::{
 };
 
 /// A writer of events to stdout.
-pub(super) struct Lines {
+pub(super) struct EventLines {
     screen: Arc<Screen>,
     /// True if stdout is a terminal.
     terminal: bool,
@@ -16,7 +16,7 @@ pub(super) struct Lines {
     told: AtomicBool,
 }
 
-impl Lines {
+impl EventLines {
     pub(super) fn new(screen: Arc<Screen>, terminal: bool, gone: impl Fn() + Send + Sync + 'static) -> Self {
         Self { screen, terminal, gone: Box::new(gone), told: AtomicBool::new(false) }
     }

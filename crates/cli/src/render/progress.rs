@@ -35,10 +35,10 @@ pub(super) struct Progress {
     verbose: bool,
     live: bool,
     streams: bool,
-    state: Mutex<State>,
+    state: Mutex<RunProgress>,
 }
 
-struct State {
+struct RunProgress {
     view: RunView,
     /// The time at which the first record came, and the record's time in milliseconds since 1970.
     first: Option<(Instant, u64)>,
@@ -56,7 +56,7 @@ impl Progress {
             verbose: output.verbose > 0,
             live: output.err_terminal,
             streams: output.streams_answer(),
-            state: Mutex::new(State {
+            state: Mutex::new(RunProgress {
                 view: RunView::of_calls_under_way(),
                 first: None,
                 streamed: None,
@@ -107,11 +107,11 @@ impl Progress {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RunProgress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, state: &mut State, turn: u32, text: &str) {
+    fn answer(&self, state: &mut RunProgress, turn: u32, text: &str) {
         if state.typed {
             return;
         }
@@ -125,7 +125,7 @@ impl Progress {
         self.output.screen.answer(&visible::prose(text));
     }
 
-    fn record(&self, state: &mut State, record: &Record) {
+    fn record(&self, state: &mut RunProgress, record: &Record) {
         let path = &record.path;
         match &record.body {
             RecordKind::ConversationStarted { worker, model, output, .. } => {
@@ -221,7 +221,7 @@ impl Progress {
         }
     }
 
-    fn ended(&self, state: &State, call: &CallView, ending: &Ending, at_ms: u64) {
+    fn ended(&self, state: &RunProgress, call: &CallView, ending: &Ending, at_ms: u64) {
         // The root's end is told by the result and the summary.
         if call.path == CallPath::root() {
             return;
@@ -270,7 +270,7 @@ fn server_uses(message: &Message) -> impl Iterator<Item = &ServerUse> {
     })
 }
 
-impl State {
+impl RunProgress {
     /// Returns true if the call's model differs from the one of the root worker.
     fn is_of_other_model(&self, call: &CallView) -> bool {
         let root = self.view.call(&CallPath::root()).and_then(|root| root.model.as_ref());

@@ -8,9 +8,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
     fs,
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 const WORKER: &str = "---\n---\nHi.\n";
@@ -104,215 +102,6 @@ fn folder_is_installed_shown_and_removed() {
 }
 
 #[test]
-fn one_version_cannot_have_two_contents() {
-    let scenario = utils();
-    scenario.run(&["lib", "install", "./utils"]);
-    let scenario = scenario.file("utils/workers/a.worker", "---\n---\nHo.\n").file("utils/x.txt", "new");
-    let told = scenario.run(&["lib", "install", "./utils"]);
-    assert_snapshot!(told, @"
-    exit 2
-    --- stderr
-    error: `utils@1.2.0` is installed already, in [DIR]/home/.llm-do/libs/utils@1.2.0, with other files
-      `workers/a.worker` is changed
-      `x.txt` is new
-    hint: a library that changes gets another `version`
-    hint: to replace the installed files: --force
-    ");
-    let told = scenario.run(&["lib", "install", "./utils", "--force", "--json"]);
-    assert_eq!(json(&told)["installed"][0]["state"], "replaced");
-    assert!(libs(&scenario).join("utils@1.2.0/x.txt").exists());
-    let scenario = with_library(scenario, "other", "utils", "1.2.0-rc1", "");
-    assert_eq!(scenario.run(&["lib", "install", "./other"]).code, Some(0));
-    let scenario = with_library(scenario, "upper", "utils", "1.2.0-RC1", "");
-    refused(&scenario.run(&["lib", "install", "./upper"]), "ignore case");
-    refused(&scenario.run(&["lib", "remove", "utils"]), "more than once");
-    assert_eq!(installed(&scenario), ["utils@1.2.0", "utils@1.2.0-rc1"]);
-}
-
-#[test]
-fn damaged_lock_file_is_reported_and_rewritten() {
-    let scenario = utils().file("project.yaml", "dependencies: [./utils]\n");
-    scenario.run(&["lib", "install"]);
-    let lock = scenario.read("llm-do.lock").expect("a lock file");
-    let lie = lock.replacen(&lock[lock.find("lib.yaml").expect("a file") + 12..][..4], "0000", 1);
-    let scenario = scenario.file("llm-do.lock", &lie);
-    let told = scenario.run(&["lib", "install", "--locked"]);
-    refused(&told, "E0609");
-    let told = scenario.run(&["lib", "install"]);
-    assert!(told.code == Some(0) && told.stderr.contains("warning[E0609]"), "{told}");
-    assert_eq!(scenario.read("llm-do.lock"), Some(lock));
-}
-
-#[test]
-fn library_in_use_is_not_removed_without_force() {
-    let scenario = with_library(utils(), "more", "more", "1", "dependencies: [utils]\n");
-    scenario.run(&["lib", "install", "./utils"]);
-    scenario.run(&["lib", "install", "./more"]);
-    let scenario = scenario.file("other/project.yaml", "dependencies: [utils@1.2.0]\n");
-    assert_eq!(scenario.run(&["lib", "install", "--project", "other"]).code, Some(0));
-    assert_snapshot!(scenario.run(&["lib", "remove", "utils"]), @"
-    exit 2
-    --- stderr
-    error: `utils@1.2.0` is in use:
-      [DIR]/project/other (llm-do.lock pins utils@1.2.0)
-      more@1 (it names `utils`)
-    hint: to remove it anyway: --force
-    ");
-    assert_eq!(installed(&scenario).len(), 2);
-    let told = scenario.run(&["lib", "remove", "utils", "--force", "--json"]);
-    assert_eq!(json(&told)["was_used_by"].as_array().map(Vec::len), Some(2), "{told}");
-    assert_eq!(installed(&scenario), ["more@1"]);
-}
-
-#[test]
-fn reinstalling_a_library_updates_its_pin() {
-    let scenario = utils().file("project.yaml", "dependencies: [utils]\n");
-    refused(&scenario.run(&["lib", "install"]), "E0601");
-    assert!(scenario.read("llm-do.lock").is_none());
-    let told = scenario.run(&["lib", "install", "./utils"]);
-    assert!(told.stdout.contains("+ utils 1.2.0"), "{told}");
-    // A change of an installed library is pinned, and reported.
-    fs::write(libs(&scenario).join("utils@1.2.0/workers/a.worker"), "---\n---\nHo.\n").expect("a file");
-    let told = scenario.run(&["lib", "install", "--json"]);
-    assert_eq!(json(&told)["lock"]["changes"][0]["files"][0]["path"], "workers/a.worker", "{told}");
-    let scenario = with_library(scenario, "newer", "utils", "1.10.0", "");
-    let told = scenario.run(&["lib", "install", "./newer"]);
-    assert!(told.stdout.contains("~ utils 1.2.0 → 1.10.0: `lib.yaml` is changed, "), "{told}");
-    let scenario = with_library(scenario, "more", "more", "1", "");
-    let told = scenario.run(&["lib", "install", "./more"]);
-    assert!(told.stderr.contains("add `more@1` to `dependencies` in project.yaml"), "{told}");
-}
-
-#[test]
-fn missing_conflicting_and_cyclic_dependencies_are_errors() {
-    let scenario = with_library(utils(), "b", "b", "1", "dependencies: [utils@9]\n");
-    scenario.run(&["lib", "install", "./utils"]);
-    let told = scenario.run(&["lib", "install", "./b"]);
-    refused(&told, "b@1 needs `utils@9`, which is not installed");
-    refused(&told, "installed: utils@1.2.0");
-    let scenario = with_library(scenario, "b", "b", "1", "dependencies: [utlis]\n");
-    refused(&scenario.run(&["lib", "install", "./b"]), "did you mean `utils`?");
-
-    let scenario = with_library(scenario, "new", "utils", "2", "");
-    scenario.run(&["lib", "install", "./new"]);
-    let scenario = with_library(scenario, "c", "c", "1", "dependencies: [utils@2]\n");
-    scenario.run(&["lib", "install", "./c"]);
-    let scenario = scenario.file("project.yaml", "dependencies: [c, utils@1.2.0]\n");
-    let told = scenario.run(&["lib", "install"]);
-    refused(&told, "two versions of `utils` are needed: the project needs 1.2.0, c@1 needs 2");
-
-    let scenario = with_library(scenario, "x", "x", "1", "dependencies: [./y]\n");
-    let scenario = with_library(scenario, "x/y", "y", "1", "dependencies: [./x]\n");
-    let scenario = with_library(scenario, "x/y/x", "x", "1", "");
-    refused(&scenario.run(&["lib", "install", "./x"]), "x → y → x");
-}
-
-#[test]
-fn invalid_library_is_not_installed() {
-    let scenario = Scenario::new().file("empty/readme", "").file("broken/lib.yaml", "name: [\n");
-    for (spec, reason) in [
-        ("./empty", "E0602"),
-        ("./broken", "E0107"),
-        ("./nowhere", "cannot be read"),
-        ("utils", "there is no registry"),
-        ("https://example.org/x", "git+https://example.org/x"),
-        ("git+ext::sh -c touch% pwned", "cannot be fetched"),
-        ("git+ext::sh", "would run a command"),
-        ("git+https://u:secret@localhost/x", "credential helper"),
-        ("git+./x#../y", "is outside the repository"),
-        ("git+--upload-pack=x", "no address"),
-        ("", "cannot be installed"),
-    ] {
-        refused(&scenario.run(&["lib", "install", "--", spec]), reason);
-    }
-    for (name, version, reason) in [
-        ("../x", "1", "is not a library name"),
-        ("a/b", "1", "is not a library name"),
-        ("lib", "1", "E0610"),
-        ("local", "1", "E0610"),
-        ("con", "1", "E0610"),
-        ("Utils", "1", "lower case"),
-        ("x", "'../1'", "is not a version"),
-        ("x", "'1/2'", "is not a version"),
-        ("'x\u{1b}[2J'", "1", "E0107"),
-    ] {
-        let scenario = with_library(Scenario::new(), "x", name, version, "");
-        let told = scenario.run(&["lib", "install", "./x"]);
-        refused(&told, reason);
-        assert!(!told.stderr.contains('\u{1b}'), "{told}");
-        assert_eq!(installed(&scenario), [""; 0]);
-    }
-    let scenario = Scenario::new().file("x/lib.yaml", "name: x\nversion: 1\nexports: [gone]\n");
-    refused(&scenario.run(&["lib", "install", "./x"]), "E0301");
-    let scenario = with_library(Scenario::new(), "x", "x", "1", "").file("x/A", "").file("x/a", "");
-    refused(&scenario.run(&["lib", "install", "./x"]), "ignore case");
-}
-
-#[test]
-fn links_out_of_a_library_are_not_followed() {
-    let scenario = utils().file("secret.txt", "secret");
-    symlink("../secret.txt", scenario.project().join("utils/link")).expect("a link");
-    refused(&scenario.run(&["lib", "install", "./utils"]), "`link` is a symbolic link");
-    assert_eq!(installed(&scenario), [""; 0]);
-
-    // A path in a manifest stays in the project, links included.
-    let scenario = Scenario::new().file("project.yaml", "dependencies: [./libs/x]\n").file("libs/readme", "");
-    let outside = with_library(Scenario::new(), "x", "x", "1", "");
-    symlink(outside.project().join("x"), scenario.project().join("libs/x")).expect("a link");
-    refused(&scenario.run(&["lib", "install"]), "leads out of the project");
-    let scenario = scenario.file("project.yaml", "dependencies: [../x]\n");
-    refused(&scenario.run(&["lib", "install"]), "is outside the root");
-
-    // The folder of libraries and a library in it may be links: their targets are not deleted.
-    let scenario = utils();
-    let real = scenario.home().join("real");
-    fs::create_dir_all(real.join("libs")).expect("folders");
-    fs::create_dir_all(libs(&scenario).parent().expect("a folder")).expect("folders");
-    symlink(real.join("libs"), libs(&scenario)).expect("a link");
-    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
-    assert!(real.join("libs/utils@1.2.0/lib.yaml").exists());
-    symlink(scenario.project().join("utils"), libs(&scenario).join("utils")).expect("a link");
-    assert_eq!(scenario.run(&["lib", "remove", "utils@1.2.0"]).code, Some(0));
-    assert_eq!(scenario.run(&["lib", "remove", "utils"]).code, Some(0));
-    assert!(scenario.project().join("utils/lib.yaml").exists());
-}
-
-#[test]
-fn concurrent_installs_leave_one_complete_library() {
-    let mut scenario = utils();
-    for i in 0..200 {
-        scenario = scenario.file(&format!("utils/data/{i}.txt"), &"x".repeat(i));
-    }
-    let start = || {
-        let mut command = scenario.command(&["lib", "install", "./utils", "--json"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
-    };
-    let both: Vec<Finished> = [start(), start()]
-        .into_iter()
-        .map(|child| scenario.finished(child.wait_with_output().expect("it ends")))
-        .collect();
-    let mut states: Vec<String> = both
-        .iter()
-        .map(|told| json(told)["installed"][0]["state"].as_str().unwrap_or_default().to_owned())
-        .collect();
-    states.sort();
-    assert_eq!(states, ["already_installed", "installed"]);
-    assert_eq!(json(&scenario.run(&["lib", "info", "utils", "--json"]))["files"], 202);
-    assert_eq!(installed(&scenario), ["utils@1.2.0"]);
-}
-
-#[test]
-fn leftovers_of_a_killed_install_are_removed() {
-    let scenario = utils();
-    let half = libs(&scenario).join(".installing-abc/library");
-    fs::create_dir_all(&half).expect("folders");
-    fs::write(half.join("lib.yaml"), "name: half\nversion: 1\n").expect("a file");
-    assert_eq!(json(&scenario.run(&["lib", "list", "--json"]))["libraries"], Value::Array(Vec::new()));
-    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
-    assert_eq!(installed(&scenario), ["utils@1.2.0"]);
-}
-
-#[test]
 fn additional_library_folders_take_precedence() {
     let scenario = utils().env("LLM_DO_LIBS", "one:two");
     scenario.run(&["lib", "install", "./utils"]);
@@ -330,30 +119,6 @@ fn additional_library_folders_take_precedence() {
         .collect();
     assert_eq!(names, ["three", "one", "two"]);
     assert_eq!(roots["libraries"].as_array().map(Vec::len), Some(2));
-}
-
-#[test]
-fn damaged_installed_libraries_are_listed_with_the_reason() {
-    let scenario = utils();
-    scenario.run(&["lib", "install", "./utils"]);
-    fs::create_dir_all(libs(&scenario).join("empty")).expect("a folder");
-    fs::rename(libs(&scenario).join("utils@1.2.0"), libs(&scenario).join("utils@9")).expect("a folder");
-    let told = scenario.run(&["lib", "list"]);
-    assert!(told.code == Some(0) && told.stdout.contains("it has no `lib.yaml`"), "{told}");
-    assert!(told.stdout.contains("the folder holds `utils@1.2.0`"), "{told}");
-    let list = json(&scenario.run(&["lib", "list", "--json"]));
-    assert!(
-        list["libraries"].as_array().expect("a list").iter().all(|one| one["problem"].is_string()),
-        "{list}"
-    );
-    refused(&scenario.run(&["lib", "info", "empty"]), "not a usable library");
-    for odd in ["../utils", "./utils", "utils@../x", "git+https://localhost/x", ".lock", ""] {
-        refused(
-            &scenario.run(&["lib", "remove", "--force", "--", odd]),
-            "is not the name of an installed library",
-        );
-    }
-    assert_eq!(installed(&scenario), ["empty", "utils@9"]);
 }
 
 #[test]
@@ -379,17 +144,6 @@ fn run_uses_only_pinned_libraries() {
     assert!(told.stdout.contains("it is missing"), "{told}");
     assert_eq!(scenario.run(&["lib", "install", "--force"]).code, Some(0));
     assert_eq!(scenario.run(&[".", "hi"]).stdout, "done\n");
-}
-
-#[test]
-fn a_library_whose_exported_workers_do_not_load_is_not_installed() {
-    let scenario = utils()
-        .file("utils/workers/a.worker", "---\nallow_workers: [b, other:c]\n---\nHi.\n")
-        .file("utils/workers/b.worker", "---\nmodle: a:b\n---\nHi.\n");
-    let told = scenario.run(&["lib", "install", "./utils"]);
-    refused(&told, "unknown key `modle`");
-    refused(&told, "workers/b.worker");
-    assert_eq!(installed(&scenario), [""; 0]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The guarantees of a conversation for any model output, tested without an engine, a tool or a journal.
 
 use super::*;
+use crate::model::{Arguments, ToolResult};
 use crate::risk::Risk;
 use crate::schema::Schema;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! The user's messages of a conversation, after the first (`docs/reference/conversations.md`).
 
-use super::{Conversation, PlannedCall, State};
+use super::{Conversation, Phase, PlannedCall};
 use crate::{
     model::{Part, Role, ToolResult},
     origin::{Content, Trail},
@@ -95,12 +95,12 @@ impl Conversation {
     /// Ends the answer under way, if there is one, so that the user can speak. Each planned call gets an answer that it
     /// was not made, because providers refuse a history without an answer to each call.
     pub fn listen(&mut self) -> Said {
-        if let State::Listening(said) = &self.state {
+        if let Phase::Listening(said) = &self.phase {
             return said.clone();
         }
-        let calls = match &self.state {
-            State::Calls(planned) => planned.clone(),
-            State::Judged(_, Some(call)) => vec![PlannedCall::Answered(not_made(call))],
+        let calls = match &self.phase {
+            Phase::Calls(planned) => planned.clone(),
+            Phase::Judged(_, Some(call)) => vec![PlannedCall::Answered(not_made(call))],
             _ => Vec::new(),
         };
         if !calls.is_empty() {
@@ -112,7 +112,7 @@ impl Conversation {
             self.push(message);
         }
         let said = self.said_by_model(true);
-        self.state = State::Listening(said.clone());
+        self.phase = Phase::Listening(said.clone());
         said
     }
 
@@ -196,7 +196,7 @@ impl Conversation {
         self.invalid_outputs = 0;
         self.summary_failed = false;
         self.repeats.clear();
-        self.state = State::Ask;
+        self.phase = Phase::Ask;
     }
 
     /// Ends the conversation. Returns true if the model is asked for the result once more, which its caller waits for,
@@ -227,7 +227,7 @@ impl Conversation {
         self.trail = trail;
         self.send_again();
         self.repeats.clear();
-        self.state = State::Listening(self.said_by_model(false));
+        self.phase = Phase::Listening(self.said_by_model(false));
         Some(turn)
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct Reader {
     wrapper: Wrapper,
     /// The number of containers that are not part of the value: 1 inside the wrapper.
     outside: usize,
-    state: State,
-    open: Vec<Open>,
+    state: LexerState,
+    open: Vec<OpenContainer>,
     /// The bytes of the names on the way.
     names: usize,
     read: usize,
@@ -59,7 +59,7 @@ pub(super) struct Reader {
 
 /// A container that has begun.
 #[derive(Debug)]
-struct Open {
+struct OpenContainer {
     kind: Container,
     /// The nodes that allow it.
     nodes: Vec<Node>,
@@ -72,7 +72,7 @@ enum Container {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum LexerState {
     /// A value must begin.
     Value,
     /// A value must begin, or the array ends.
@@ -106,7 +106,7 @@ impl Reader {
             shapes,
             wrapper,
             outside: 0,
-            state: State::Value,
+            state: LexerState::Value,
             open: Vec::new(),
             names: 0,
             read: 0,
@@ -125,24 +125,26 @@ impl Reader {
                     self.read += taken;
                     rest = &rest[taken..];
                 }
-                Err(Stop) => self.state = State::Stopped,
+                Err(Stop) => self.state = LexerState::Stopped,
             }
             if self.read > MOST_BYTES {
-                self.state = State::Stopped;
+                self.state = LexerState::Stopped;
             }
         }
     }
 
     /// Returns true if the rest of the text shows nothing more.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, State::Complete | State::Stopped)
+        matches!(self.state, LexerState::Complete | LexerState::Stopped)
     }
 
     /// Reads a part of the text, and returns its length.
     fn step(&mut self, text: &str, grown: &mut Vec<Growth>) -> Result<usize, Stop> {
         match self.state {
-            State::InName | State::InString | State::InWhole => return self.in_string(text, grown),
-            State::InNumber => {
+            LexerState::InName | LexerState::InString | LexerState::InWhole => {
+                return self.in_string(text, grown);
+            }
+            LexerState::InNumber => {
                 let more = |c: char| matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E');
                 let length = text.find(|c| !more(c)).unwrap_or(text.len());
                 self.text.push_str(&text[..length]);
@@ -154,7 +156,7 @@ impl Reader {
                 }
                 return Ok(length);
             }
-            State::InWord => {
+            LexerState::InWord => {
                 let length = text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len());
                 self.text.push_str(&text[..length]);
                 if self.text.len() > "false".len() {
@@ -173,34 +175,34 @@ impl Reader {
         }
         let Some(first) = text.chars().next() else { return Ok(0) };
         match (self.state, first) {
-            (State::Value | State::FirstItem, '{') => self.begin_object(grown)?,
-            (State::Value | State::FirstItem, '[') => self.begin_array(grown)?,
-            (State::Value | State::FirstItem, '"') => self.begin_string(grown)?,
-            (State::Value | State::FirstItem, '-' | '0'..='9') => self.state = State::InNumber,
-            (State::Value | State::FirstItem, 't' | 'f' | 'n') => self.state = State::InWord,
-            (State::FirstItem, ']') | (State::FirstName, '}') => self.close(first, grown)?,
-            (State::Name | State::FirstName, '"') => self.state = State::InName,
-            (State::Colon, ':') => self.state = State::Value,
-            (State::Ended, ',') => match self.open.last().map(|open| &open.kind) {
-                Some(Container::Array(_)) => self.state = State::Value,
-                Some(Container::Object { .. }) => self.state = State::Name,
+            (LexerState::Value | LexerState::FirstItem, '{') => self.begin_object(grown)?,
+            (LexerState::Value | LexerState::FirstItem, '[') => self.begin_array(grown)?,
+            (LexerState::Value | LexerState::FirstItem, '"') => self.begin_string(grown)?,
+            (LexerState::Value | LexerState::FirstItem, '-' | '0'..='9') => self.state = LexerState::InNumber,
+            (LexerState::Value | LexerState::FirstItem, 't' | 'f' | 'n') => self.state = LexerState::InWord,
+            (LexerState::FirstItem, ']') | (LexerState::FirstName, '}') => self.close(first, grown)?,
+            (LexerState::Name | LexerState::FirstName, '"') => self.state = LexerState::InName,
+            (LexerState::Colon, ':') => self.state = LexerState::Value,
+            (LexerState::Ended, ',') => match self.open.last().map(|open| &open.kind) {
+                Some(Container::Array(_)) => self.state = LexerState::Value,
+                Some(Container::Object { .. }) => self.state = LexerState::Name,
                 None => return Err(Stop),
             },
-            (State::Ended, ']' | '}') => self.close(first, grown)?,
+            (LexerState::Ended, ']' | '}') => self.close(first, grown)?,
             _ => return Err(Stop),
         }
         // Numbers and words are read with their first character.
-        Ok(if matches!(self.state, State::InNumber | State::InWord) { 0 } else { first.len_utf8() })
+        Ok(if matches!(self.state, LexerState::InNumber | LexerState::InWord) { 0 } else { first.len_utf8() })
     }
 
     /// The nodes of the value that begins here, if they allow one of that kind.
     fn begin(&self, kind: Kind) -> Result<Vec<Node>, Stop> {
         let allowed = match self.open.last() {
             _ if self.open.len() == self.outside => self.shapes.of_kind(self.shapes.root(), kind),
-            Some(Open { kind: Container::Array(index), nodes }) => {
+            Some(OpenContainer { kind: Container::Array(index), nodes }) => {
                 self.shapes.of_kind(&self.shapes.item(nodes, *index), kind)
             }
-            Some(Open { kind: Container::Object { last, .. }, nodes }) => {
+            Some(OpenContainer { kind: Container::Object { last, .. }, nodes }) => {
                 self.shapes.of_kind(&self.shapes.member(nodes, last), kind)
             }
             None => Vec::new(),
@@ -224,7 +226,7 @@ impl Reader {
             self.set(Value::Object(Map::new()), grown);
         }
         self.enter(Container::Object { names: HashSet::new(), last: "".into() }, nodes)?;
-        self.state = State::FirstName;
+        self.state = LexerState::FirstName;
         Ok(())
     }
 
@@ -238,7 +240,7 @@ impl Reader {
         }
         self.set(Value::Array(Vec::new()), grown);
         self.enter(Container::Array(0), nodes)?;
-        self.state = State::FirstItem;
+        self.state = LexerState::FirstItem;
         Ok(())
     }
 
@@ -246,15 +248,15 @@ impl Reader {
         if self.open.len() >= MOST_DEPTH {
             return Err(Stop);
         }
-        self.open.push(Open { kind, nodes });
+        self.open.push(OpenContainer { kind, nodes });
         Ok(())
     }
 
     fn begin_string(&mut self, grown: &mut Vec<Growth>) -> Result<(), Stop> {
         self.unless_outside_wrapper()?;
         let nodes = self.begin(Kind::STRING)?;
-        self.state = if self.shapes.grows(&nodes) { State::InString } else { State::InWhole };
-        if self.state == State::InString {
+        self.state = if self.shapes.grows(&nodes) { LexerState::InString } else { LexerState::InWhole };
+        if self.state == LexerState::InString {
             self.set(Value::String(String::new()), grown);
         }
         Ok(())
@@ -327,7 +329,7 @@ impl Reader {
             return Err(Stop);
         }
         match self.state {
-            State::InString => Growth::Append { at: self.at(), append: text.to_owned() }.add(grown),
+            LexerState::InString => Growth::Append { at: self.at(), append: text.to_owned() }.add(grown),
             _ => self.text.push_str(text),
         }
         Ok(())
@@ -335,12 +337,12 @@ impl Reader {
 
     fn end_string(&mut self, grown: &mut Vec<Growth>) -> Result<(), Stop> {
         match self.state {
-            State::InName => {
+            LexerState::InName => {
                 let name: Arc<str> = mem::take(&mut self.text).into();
                 self.named(name, grown)?;
-                self.state = State::Colon;
+                self.state = LexerState::Colon;
             }
-            State::InWhole => {
+            LexerState::InWhole => {
                 let text = mem::take(&mut self.text);
                 self.set(Value::String(text), grown);
                 self.ended();
@@ -365,7 +367,8 @@ impl Reader {
             self.wrapper = Wrapper::None;
             self.show_outermost(grown)?;
         }
-        let Some(Open { kind: Container::Object { names, last }, nodes }) = self.open.last_mut() else {
+        let Some(OpenContainer { kind: Container::Object { names, last }, nodes }) = self.open.last_mut()
+        else {
             return Err(Stop);
         };
         self.names = self.names - last.len() + name.len();
@@ -426,9 +429,9 @@ impl Reader {
 
     /// Notes the end of a value.
     fn ended(&mut self) {
-        self.state = State::Ended;
+        self.state = LexerState::Ended;
         match self.open.last_mut().map(|open| &mut open.kind) {
-            None => self.state = State::Complete,
+            None => self.state = LexerState::Complete,
             Some(Container::Array(index)) => *index += 1,
             Some(Container::Object { .. }) => {}
         }

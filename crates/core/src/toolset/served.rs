@@ -27,7 +27,7 @@ impl WithServed {
     fn reader(&self, at: &Located) -> Result<&dyn FileSystem, FsError> {
         let place = at.place();
         let Some(served) = place.server() else { return Ok(&*self.files) };
-        self.toolsets.get(served.kind).and_then(|kind| kind.served()).ok_or_else(|| FsError::Io {
+        self.toolsets.runtime(served.kind).ok().and_then(|kind| kind.served()).ok_or_else(|| FsError::Io {
             path: at.path.clone(),
             reason: format!("nothing here reads what toolsets of the kind `{}` serve", served.kind),
         })

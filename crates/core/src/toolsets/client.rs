@@ -10,7 +10,7 @@ use crate::{
     schema::{Schema, canonical, sha256},
     send::BoxFuture,
     source::FunctionSource,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -29,17 +29,16 @@ impl ToolsetKind for Client {
         false
     }
     fn configuration(&self) -> Schema {
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {
-                "risk": {
-                    "enum": ["read", "write", "exec", "network", "destructive"],
-                    "description": "The risk of the tools. Default: exec",
-                },
+        Schema::of_keys(json!({
+            "risk": {
+                "enum": ["read", "write", "exec", "network", "destructive"],
+                "description": "The risk of the tools. Default: exec",
             },
-            "additionalProperties": false,
         }))
     }
+}
+
+impl ToolsetRuntime for Client {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

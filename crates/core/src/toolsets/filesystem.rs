@@ -27,7 +27,7 @@ use crate::{
     schema::Schema,
     send::BoxFuture,
     source::FunctionSource,
-    toolset::{OldApproval, ToolsetContext, ToolsetKind},
+    toolset::{OldApproval, ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -127,11 +127,9 @@ impl ToolsetKind for Filesystem {
     fn result_reader(&self) -> Option<&'static str> {
         Some(Tool::Read.name())
     }
+}
 
-    fn configuration(&self) -> Schema {
-        Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
-    }
-
+impl ToolsetRuntime for Filesystem {
     fn build<'a>(
         &'a self,
         _configuration: &'a Value,

@@ -15,7 +15,7 @@ use crate::{
     schema::{Schema, canonical, sha256},
     send::BoxFuture,
     source::FunctionSource,
-    toolset::{Executed, Narrowed, SkillFolders, ToolsetContext, ToolsetKind},
+    toolset::{Executed, Narrowed, SkillFolders, ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -156,12 +156,10 @@ impl ToolsetKind for Skills {
         let files = skills(configuration).iter().map(|skill| skill.place(worker)).chain(folders).collect();
         Executed { files, importing: Vec::new() }
     }
-    fn mounts(
-        &self,
-        worker: &WorkerDefinition,
-        configuration: &Value,
-        _: Option<&ToolsetContext<'_>>,
-    ) -> Vec<Mount> {
+    fn has_mounts(&self) -> bool {
+        true
+    }
+    fn mounts(&self, worker: &WorkerDefinition, configuration: &Value) -> Vec<Mount> {
         let with_files = skills(configuration).into_iter().filter(|skill| !skill.files.is_empty());
         let mounts = with_files.map(|skill| Mount {
             origin: MountOrigin::Declared,
@@ -171,18 +169,17 @@ impl ToolsetKind for Skills {
         mounts.collect()
     }
     fn configuration(&self) -> Schema {
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {
-                PATHS: {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1},
-                    "description": "The folders with skills, below the root. Default: skills, .agents/skills, .claude/skills",
-                },
+        Schema::of_keys(json!({
+            PATHS: {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1},
+                "description": "The folders with skills, below the root. Default: skills, .agents/skills, .claude/skills",
             },
-            "additionalProperties": false,
         }))
     }
+}
+
+impl ToolsetRuntime for Skills {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

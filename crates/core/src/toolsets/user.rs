@@ -10,7 +10,7 @@ use crate::{
     schema::Schema,
     send::BoxFuture,
     source::FunctionSource,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -43,9 +43,9 @@ impl ToolsetKind for User {
     fn inheritable(&self) -> bool {
         false
     }
-    fn configuration(&self) -> Schema {
-        Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
-    }
+}
+
+impl ToolsetRuntime for User {
     fn build<'a>(
         &'a self,
         _configuration: &'a Value,

@@ -16,7 +16,7 @@ use crate::{
     send::BoxFuture,
     source::{FunctionId, FunctionSource},
     step_name::StepName,
-    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime},
     worker::{self, caller},
 };
 use globset::GlobBuilder;
@@ -77,24 +77,23 @@ impl ToolsetKind for Workers {
         generated::definition(kinds, run, creator, arguments, name)
     }
     fn configuration(&self) -> Schema {
-        Schema::built_in(json!({
-            "type": "object",
-            "properties": {
-                "allowed_workers": {"type": "array", "items": {"anyOf": [
-                    {"type": "string"},
-                    {
-                        "type": "object",
-                        "properties": {"name": {"type": "string"}, "with": {"type": "object"}},
-                        "required": ["name", "with"],
-                        "additionalProperties": false,
-                    },
-                ]}},
-                "style": {"enum": ["tools", "worker_call", "both"]},
-                "dynamic": {"type": "boolean"},
-            },
-            "additionalProperties": false,
+        Schema::of_keys(json!({
+            "allowed_workers": {"type": "array", "items": {"anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}, "with": {"type": "object"}},
+                    "required": ["name", "with"],
+                    "additionalProperties": false,
+                },
+            ]}},
+            "style": {"enum": ["tools", "worker_call", "both"]},
+            "dynamic": {"type": "boolean"},
         }))
     }
+}
+
+impl ToolsetRuntime for Workers {
     fn build<'a>(
         &'a self,
         configuration: &'a Value,

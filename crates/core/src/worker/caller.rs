@@ -184,7 +184,8 @@ pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Fai
         policy: None,
         listing: None,
     };
-    kind.entry(code, &context).await.map_err(failed)
+    let runtime = host.toolsets.runtime(kind.name()).map_err(failed)?;
+    runtime.entry(code, &context).await.map_err(failed)
 }
 
 /// Makes the same function again, which this or another execution has made in an earlier step.

@@ -10,7 +10,7 @@ use llm_do_core::{
     ledger::Budget,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -26,6 +26,9 @@ impl ToolsetKind for Witness {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
+}
+
+impl ToolsetRuntime for Witness {
     fn build<'a>(
         &'a self,
         _: &'a Value,

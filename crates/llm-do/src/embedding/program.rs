@@ -12,7 +12,7 @@ use crate::{
 };
 use llm_do_core::{
     model::{Model, ModelError, ModelName, Models},
-    toolset::ToolsetKind,
+    toolset::ToolsetRuntime,
 };
 use llm_do_host::{Effects, ModelSource};
 use llm_do_program::Diagnostic;
@@ -48,7 +48,7 @@ pub struct ProgramBuilder {
     journals: Journals,
     options: Options,
     tools: BTreeMap<&'static str, Vec<Tool>>,
-    kinds: Vec<Arc<dyn ToolsetKind>>,
+    kinds: Vec<Arc<dyn ToolsetRuntime>>,
     providers: Vec<(String, Box<Factory>)>,
     models: Given,
     signatures: Option<String>,
@@ -161,7 +161,7 @@ impl ProgramBuilder {
     }
 
     /// Registers a kind of toolset, which reads a configuration of its own and makes its tools from it.
-    pub fn toolset_kind(mut self, kind: impl ToolsetKind + 'static) -> Self {
+    pub fn toolset_kind(mut self, kind: impl ToolsetRuntime + 'static) -> Self {
         self.kinds.push(Arc::new(kind));
         self
     }

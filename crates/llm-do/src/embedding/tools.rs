@@ -7,11 +7,11 @@ use llm_do_core::{
     risk::Risk,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime},
     worker::WorkerDefinition,
 };
-use serde_json::{Value, json};
-use std::sync::Arc;
+use serde_json::Value;
+use std::{path::Path, sync::Arc};
 
 /// The toolset of tools that are registered without one.
 pub(super) const RUST: &str = "rust";
@@ -64,11 +64,9 @@ impl ToolsetKind for Tools {
         let offered = |tool: &&Tool| tools.is_none_or(|names| names.iter().any(|name| name == tool.name()));
         self.tools.iter().filter(offered).any(|tool| tool.declared_risk() != Risk::Read)
     }
+}
 
-    fn configuration(&self) -> Schema {
-        Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
-    }
-
+impl ToolsetRuntime for Tools {
     fn build<'a>(
         &'a self,
         _configuration: &'a Value,
@@ -83,15 +81,14 @@ impl ToolsetKind for Tools {
 ///
 /// # Errors
 /// The kind would replace another kind or a tool.
-pub(super) fn register(kinds: &mut ToolsetRegistry, kind: Arc<dyn ToolsetKind>) -> Result<(), Problem> {
+pub(super) fn register(kinds: &mut ToolsetRegistry, kind: Arc<dyn ToolsetRuntime>) -> Result<(), Problem> {
     let name = kind.name();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(plain) {
         let reason = "the name of a toolset is a lower-case word, such as `billing`".into();
         return Err(Problem::Toolset { name, reason });
     }
-    let mut all = kinds.clone();
-    kinds::register(&mut all, None);
+    let all = kinds::described(kinds.clone(), Path::new(""));
     if all.get(name).is_some() {
         return Err(Problem::Toolset { name, reason: "there is a toolset of that name".into() });
     }

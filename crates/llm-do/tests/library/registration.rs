@@ -5,7 +5,7 @@ use llm_do::{
     NoArguments, Problem, Tool,
     schemars::JsonSchema,
     serde_json::{Value, json},
-    toolset::{BoxFuture, Function, Schema, ToolsetContext, ToolsetKind},
+    toolset::{BoxFuture, Function, Schema, ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde::Deserialize;
 
@@ -22,6 +22,9 @@ impl ToolsetKind for Kind {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
+}
+
+impl ToolsetRuntime for Kind {
     fn build<'a>(
         &'a self,
         _: &'a Value,

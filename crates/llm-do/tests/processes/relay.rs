@@ -8,7 +8,7 @@ use llm_do::core::{
     },
     schema::Schema,
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,7 +27,9 @@ impl ToolsetKind for Relay {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
+}
 
+impl ToolsetRuntime for Relay {
     fn build<'a>(
         &'a self,
         _: &'a Value,

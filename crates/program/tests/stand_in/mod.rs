@@ -11,7 +11,7 @@ use llm_do_core::{
     origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
-    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry, ToolsetRuntime},
     worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, HiddenCode, ModuleTools};
@@ -47,6 +47,9 @@ impl ToolsetKind for Custom {
             },
         }))
     }
+}
+
+impl ToolsetRuntime for Custom {
     fn build<'a>(
         &'a self,
         _: &'a Value,

@@ -3,7 +3,7 @@
 use super::{Line, Tone, argument, compacted, duration, first_line, shown, state_of_ending, tokens};
 use crate::{
     render::tone_of,
-    run_state::{Open, RunState},
+    run_state::{OpenRun, RunState},
     view::RunView,
 };
 use llm_do_core::{
@@ -167,10 +167,10 @@ impl Following {
     /// Returns the last line of a run that has no record of its end.
     pub fn last_line(state: RunState) -> Option<Line> {
         match state {
-            RunState::Open(Open::CutOff) => {
+            RunState::Open(OpenRun::CutOff) => {
                 Some(Line(vec![(Tone::Bad, "cut off: no process writes the journal any more".to_owned())]))
             }
-            RunState::Open(Open::Running | Open::Damaged) | RunState::Ended(_) => None,
+            RunState::Open(OpenRun::Running | OpenRun::Damaged) | RunState::Ended(_) => None,
         }
     }
 }

@@ -4,7 +4,8 @@
 
 use super::*;
 use crate::{blob::BlobSource, journal::Journal};
-use serde_json::{Map, json};
+use llm_do_core::price::Usd;
+use serde_json::{Map, Value, json};
 use std::{
     fs, io,
     path::{Path, PathBuf},

@@ -37,7 +37,7 @@ pub(crate) enum Sign {
 }
 
 /// A line of the table: programs, the sign, and its meaning. Lists are words with one space between them.
-pub(crate) struct Known(pub(crate) &'static str, pub(crate) Sign, pub(crate) &'static str);
+pub(crate) struct Row(pub(crate) &'static str, pub(crate) Sign, pub(crate) &'static str);
 
 use Sign::{
     Assignment, Attached, Bare, Before, Begins, Long, Program, Runs, RunsNext, Script, Short, Subcommand,
@@ -52,9 +52,9 @@ const LIBRARY: &str = "loads code from a library, which no rule has looked at";
 const SETTINGS: &str = "takes settings that can make it run other programs";
 
 /// The table of known dangers.
-pub(crate) const KNOWN: &[Known] = &[
+pub(crate) const KNOWN: &[Row] = &[
     // Programs that only run others.
-    Known(
+    Row(
         "busybox bwrap capsh choom coreutils chpst chroot chrt cpulimit doas entr env expect fakeroot firejail \
          flock gdb hyperfine ionice ld-linux-aarch64.so.1 ld-linux-x86-64.so.2 ld.so ldd linux32 linux64 ltrace \
          nice nohup nsenter numactl parallel perf pkexec prlimit proot rlwrap run-parts runuser screen script \
@@ -63,7 +63,7 @@ pub(crate) const KNOWN: &[Known] = &[
         Program,
         OTHER,
     ),
-    Known(
+    Row(
         "aa-exec catchsegv cgexec chronic daemonize dbus-launch dbus-run-session dumb-init eatmydata fakechroot \
          faketime gosu ifne lldb logsave mispipe msgexec msgfilter multitime openvt pee pexec rc run-mailcap \
          runcon runsv s6-setuidgid sem setlock setuidgid softlimit sshpass su-exec tini torify torsocks \
@@ -71,90 +71,90 @@ pub(crate) const KNOWN: &[Known] = &[
         Program,
         OTHER,
     ),
-    Known("at batch crontab", Program, "runs a command later"),
-    Known("ssh rsh slogin docker podman kubectl", Program, "runs commands in another place"),
-    Known(
+    Row("at batch crontab", Program, "runs a command later"),
+    Row("ssh rsh slogin docker podman kubectl", Program, "runs commands in another place"),
+    Row(
         "dc ed editor elinks emacs ex ftp info joe less lftp lynx m4 micro more most mutt mysql nano nvim pager \
          pico psql rview rvim sensible-browser sensible-editor sensible-pager sqlite3 telnet vi view vim vimdiff \
          w3m",
         Program,
         INTERACTIVE,
     ),
-    Known("tee", Program, WRITES),
-    Known("patch", Program, "changes whatever files a patch names"),
-    Known("bpftrace erl ghci iex irb jrunscript jshell slsh swipl", Program, CODE),
-    Known(
+    Row("tee", Program, WRITES),
+    Row("patch", Program, "changes whatever files a patch names"),
+    Row("bpftrace erl ghci iex irb jrunscript jshell slsh swipl", Program, CODE),
+    Row(
         "apt apt-get aptitude dnf dpkg rpm snap yum zypper libreoffice soffice sphinx-build",
         Program,
         "runs scripts of packages or documents",
     ),
     // Interpreters.
-    Known("ash bash dash fish ksh mksh sh zsh", Short("c"), CODE),
-    Known("bash fish", Long("rcfile init-file command init-command"), CODE),
-    Known("ash bash dash fish ksh mksh sh zsh", Runs(1), FILE),
-    Known("csh elvish nu pwsh rbash tcsh xonsh", Short("cC"), CODE),
-    Known("pwsh nu", Long("commands execute"), CODE),
-    Known("csh elvish nu pwsh rbash tcsh xonsh", Runs(1), FILE),
-    Known("python pypy", Short("c"), CODE),
-    Known("python pypy", Attached('m'), FILE),
-    Known("perl", Short("eEMmdI"), CODE),
-    Known("ruby", Short("erI"), CODE),
-    Known("node nodejs", Short("epr"), CODE),
-    Known("node nodejs", Long("eval print require import loader experimental-loader env-file"), CODE),
-    Known("deno bun", Short("ep"), CODE),
-    Known("deno bun", Subcommand("eval repl x"), CODE),
-    Known("php", Short("rBREdac"), CODE),
-    Known("lua luajit", Short("el"), CODE),
-    Known("Rscript R julia octave ghc osascript gnuplot", Short("eEL"), CODE),
-    Known("Rscript R julia octave", Long("eval print load"), CODE),
-    Known(
+    Row("ash bash dash fish ksh mksh sh zsh", Short("c"), CODE),
+    Row("bash fish", Long("rcfile init-file command init-command"), CODE),
+    Row("ash bash dash fish ksh mksh sh zsh", Runs(1), FILE),
+    Row("csh elvish nu pwsh rbash tcsh xonsh", Short("cC"), CODE),
+    Row("pwsh nu", Long("commands execute"), CODE),
+    Row("csh elvish nu pwsh rbash tcsh xonsh", Runs(1), FILE),
+    Row("python pypy", Short("c"), CODE),
+    Row("python pypy", Attached('m'), FILE),
+    Row("perl", Short("eEMmdI"), CODE),
+    Row("ruby", Short("erI"), CODE),
+    Row("node nodejs", Short("epr"), CODE),
+    Row("node nodejs", Long("eval print require import loader experimental-loader env-file"), CODE),
+    Row("deno bun", Short("ep"), CODE),
+    Row("deno bun", Subcommand("eval repl x"), CODE),
+    Row("php", Short("rBREdac"), CODE),
+    Row("lua luajit", Short("el"), CODE),
+    Row("Rscript R julia octave ghc osascript gnuplot", Short("eEL"), CODE),
+    Row("Rscript R julia octave", Long("eval print load"), CODE),
+    Row(
         "python pypy perl ruby node nodejs deno php lua luajit Rscript julia octave runghc osascript gnuplot \
          tclsh wish guile clisp elixir groovy java kotlin ocaml racket runhaskell sbcl scala ts-node tsx",
         Runs(1),
         FILE,
     ),
-    Known("awk gawk mawk nawk original-awk", Script(scripts::awk), "its script is more than plain"),
-    Known("awk gawk mawk nawk original-awk", Short("fiElD"), FILE),
-    Known("awk gawk mawk nawk", Long("file exec include load debug source"), FILE),
-    Known("sed gsed", Script(scripts::sed), "its script is more than plain, or not seen"),
-    Known("sed gsed", Long("file in-place"), "takes its script from a file, or writes files"),
+    Row("awk gawk mawk nawk original-awk", Script(scripts::awk), "its script is more than plain"),
+    Row("awk gawk mawk nawk original-awk", Short("fiElD"), FILE),
+    Row("awk gawk mawk nawk", Long("file exec include load debug source"), FILE),
+    Row("sed gsed", Script(scripts::sed), "its script is more than plain, or not seen"),
+    Row("sed gsed", Long("file in-place"), "takes its script from a file, or writes files"),
     // What builds and runs projects does what their files say.
-    Known(
+    Row(
         "ansible ansible-playbook ant bazel bun bundle cargo cmake composer ctest dotnet gmake go gradle gradlew \
          just make meson mix mvn mvnw ninja nox npm npx pip pipx pnpm poetry prove pytest rake scons stack swift \
          terraform tox uv uvx yarn zig",
         Runs(1),
         "runs what the files of a project say",
     ),
-    Known(
+    Row(
         "npm pnpm yarn bun uv poetry bundle pipx composer dotnet",
         RunsNext("run run-script exec x dlx tool create"),
         "runs what the files of a project say",
     ),
-    Known("make gmake", Short("fCEI"), "takes other rules than those of the project"),
-    Known(
+    Row("make gmake", Short("fCEI"), "takes other rules than those of the project"),
+    Row(
         "make gmake",
         Long("file makefile directory eval include-dir"),
         "takes other rules than those of the project",
     ),
-    Known("make gmake", Assignment, "sets a variable that its commands use"),
-    Known("cargo", Long("config manifest-path"), SETTINGS),
-    Known("npm pnpm yarn", Long("script-shell prefix node-options userconfig"), SETTINGS),
-    Known("go", Begins("-exec --exec -toolexec --toolexec -overlay -modfile -C"), OTHER),
+    Row("make gmake", Assignment, "sets a variable that its commands use"),
+    Row("cargo", Long("config manifest-path"), SETTINGS),
+    Row("npm pnpm yarn", Long("script-shell prefix node-options userconfig"), SETTINGS),
+    Row("go", Begins("-exec --exec -toolexec --toolexec -overlay -modfile -C"), OTHER),
     // Finding files.
-    Known(
+    Row(
         "find gfind",
         Begins("-exec -ok -delete -fprint -fls"),
         "runs another program, deletes or writes files",
     ),
-    Known("fd fdfind", Short("xX"), OTHER),
-    Known("fd fdfind", Long("exec exec-batch"), OTHER),
-    Known("rg ripgrep", Long("pre hostname-bin"), OTHER),
-    Known("ag ack", Long("pager"), OTHER),
-    Known("locate plocate", Short("d"), "takes another index"),
+    Row("fd fdfind", Short("xX"), OTHER),
+    Row("fd fdfind", Long("exec exec-batch"), OTHER),
+    Row("rg ripgrep", Long("pre hostname-bin"), OTHER),
+    Row("ag ack", Long("pager"), OTHER),
+    Row("locate plocate", Short("d"), "takes another index"),
     // git.
-    Known("git", Before, "an option before git's command, by which rules for the command don't hold"),
-    Known(
+    Row("git", Before, "an option before git's command, by which rules for the command don't hold"),
+    Row(
         "git",
         Subcommand(
             "archive bisect citool clone config credential cvsserver daemon difftool fast-import filter-branch \
@@ -163,7 +163,7 @@ pub(crate) const KNOWN: &[Known] = &[
         ),
         "runs other programs, or sets which ones git runs",
     ),
-    Known(
+    Row(
         "git",
         Long(
             "config config-env exec exec-path ext-diff extcmd open-files-in-pager output output-directory \
@@ -171,10 +171,10 @@ pub(crate) const KNOWN: &[Known] = &[
         ),
         "runs another program, or writes a file",
     ),
-    Known("git", Short("cOx"), "runs another program, or sets which one git runs"),
-    Known("git", Begins("ext:: fd::"), OTHER),
+    Row("git", Short("cOx"), "runs another program, or sets which one git runs"),
+    Row("git", Begins("ext:: fd::"), OTHER),
     // Archives, copies, texts.
-    Known(
+    Row(
         "tar gtar bsdtar",
         Long(
             "to-command checkpoint-action use-compress-program info-script new-volume-script rsh-command rmt-command \
@@ -182,94 +182,90 @@ pub(crate) const KNOWN: &[Known] = &[
         ),
         OTHER,
     ),
-    Known("tar gtar bsdtar", Short("IFPT"), OTHER),
-    Known("tar gtar bsdtar", Bare("IFPT"), OTHER),
-    Known("zip", Long("unzip-command TT"), OTHER),
-    Known("zip", Begins("-TT -T"), "tests the archive with a program that can be chosen"),
-    Known("install", Long("strip-program"), OTHER),
-    Known("cpio", Long("rsh-command"), OTHER),
-    Known("rsync", Short("eM"), OTHER),
-    Known("rsync", Long("rsh rsync-path remote-option daemon config"), OTHER),
-    Known("scp sftp", Short("oSFDJ"), OTHER),
-    Known("sort", Long("compress-program"), OTHER),
-    Known("sort", Short("o"), WRITES),
-    Known("sort", Long("output"), WRITES),
-    Known("split", Long("filter"), OTHER),
-    Known("man", Short("PHCp"), OTHER),
-    Known("man", Long("pager html config-file preprocessor"), OTHER),
-    Known("yq", Short("i"), WRITES),
-    Known("yq", Long("inplace in-place"), WRITES),
-    Known("pandoc", Short("FLd"), OTHER),
-    Known("pandoc", Long("filter lua-filter pdf-engine defaults"), OTHER),
-    Known("gs ghostscript", Begins("-dNOSAFER -dDELAYSAFER --permit -sOutputFile=% -o% @"), OTHER),
-    Known("groff troff pic", Short("U"), OTHER),
-    Known("cowsay cowthink neofetch", Short("f"), CODE),
-    Known("neofetch", Long("config"), CODE),
-    Known("exiftool", Begins("-config -if -p -userParam -@"), CODE),
-    Known("csvtool", Subcommand("call"), OTHER),
-    Known(
+    Row("tar gtar bsdtar", Short("IFPT"), OTHER),
+    Row("tar gtar bsdtar", Bare("IFPT"), OTHER),
+    Row("zip", Long("unzip-command TT"), OTHER),
+    Row("zip", Begins("-TT -T"), "tests the archive with a program that can be chosen"),
+    Row("install", Long("strip-program"), OTHER),
+    Row("cpio", Long("rsh-command"), OTHER),
+    Row("rsync", Short("eM"), OTHER),
+    Row("rsync", Long("rsh rsync-path remote-option daemon config"), OTHER),
+    Row("scp sftp", Short("oSFDJ"), OTHER),
+    Row("sort", Long("compress-program"), OTHER),
+    Row("sort", Short("o"), WRITES),
+    Row("sort", Long("output"), WRITES),
+    Row("split", Long("filter"), OTHER),
+    Row("man", Short("PHCp"), OTHER),
+    Row("man", Long("pager html config-file preprocessor"), OTHER),
+    Row("yq", Short("i"), WRITES),
+    Row("yq", Long("inplace in-place"), WRITES),
+    Row("pandoc", Short("FLd"), OTHER),
+    Row("pandoc", Long("filter lua-filter pdf-engine defaults"), OTHER),
+    Row("gs ghostscript", Begins("-dNOSAFER -dDELAYSAFER --permit -sOutputFile=% -o% @"), OTHER),
+    Row("groff troff pic", Short("U"), OTHER),
+    Row("cowsay cowthink neofetch", Short("f"), CODE),
+    Row("neofetch", Long("config"), CODE),
+    Row("exiftool", Begins("-config -if -p -userParam -@"), CODE),
+    Row("csvtool", Subcommand("call"), OTHER),
+    Row(
         "gpg gpg2 gpgsm",
         Long("agent-program dirmngr-program exec-path keyboxd-program photo-viewer options"),
         OTHER,
     ),
-    Known("gpg gpg2 gpgsm", Long("pinentry-program scdaemon-program homedir"), SETTINGS),
-    Known("gpg-agent", Program, OTHER),
-    Known("openssl", Begins("-engine --engine -provider --provider -config --config"), LIBRARY),
-    Known("openssl", Subcommand("engine"), LIBRARY),
-    Known("ssh-keygen", Short("Dw"), LIBRARY),
-    Known("ssh-add", Short("s"), LIBRARY),
-    Known("ssh-agent", Program, OTHER),
-    Known("restic", Long("password-command option"), OTHER),
-    Known("restic", Short("o"), OTHER),
-    Known("certbot", Long("pre-hook post-hook deploy-hook renew-hook manual-auth-hook"), OTHER),
-    Known("tcpdump", Short("z"), OTHER),
-    Known("tshark wireshark", Short("X"), CODE),
-    Known("openvpn", Program, SETTINGS),
-    Known("pidstat", Short("e"), OTHER),
-    Known("scrot", Short("e"), OTHER),
-    Known("xdotool", Subcommand("exec"), OTHER),
-    Known("ip", Subcommand("netns"), OTHER),
-    Known("ip", Short("b"), FILE),
-    Known("mpv vlc gimp inkscape", Program, INTERACTIVE),
-    Known(
+    Row("gpg gpg2 gpgsm", Long("pinentry-program scdaemon-program homedir"), SETTINGS),
+    Row("gpg-agent", Program, OTHER),
+    Row("openssl", Begins("-engine --engine -provider --provider -config --config"), LIBRARY),
+    Row("openssl", Subcommand("engine"), LIBRARY),
+    Row("ssh-keygen", Short("Dw"), LIBRARY),
+    Row("ssh-add", Short("s"), LIBRARY),
+    Row("ssh-agent", Program, OTHER),
+    Row("restic", Long("password-command option"), OTHER),
+    Row("restic", Short("o"), OTHER),
+    Row("certbot", Long("pre-hook post-hook deploy-hook renew-hook manual-auth-hook"), OTHER),
+    Row("tcpdump", Short("z"), OTHER),
+    Row("tshark wireshark", Short("X"), CODE),
+    Row("openvpn", Program, SETTINGS),
+    Row("pidstat", Short("e"), OTHER),
+    Row("scrot", Short("e"), OTHER),
+    Row("xdotool", Subcommand("exec"), OTHER),
+    Row("ip", Subcommand("netns"), OTHER),
+    Row("ip", Short("b"), FILE),
+    Row("mpv vlc gimp inkscape", Program, INTERACTIVE),
+    Row(
         "tex latex pdflatex xelatex lualatex pdftex luatex",
         Begins("-shell-escape --shell-escape -enable-write18 --enable-write18"),
         OTHER,
     ),
     // Compilers and the network.
-    Known(
+    Row(
         "cc c++ gcc g++ clang clang++",
         Begins("-B -fplugin -wrapper --wrapper -specs --specs -Xclang @ -fuse-ld"),
         SETTINGS,
     ),
-    Known("ld ld.bfd ld.gold ld.lld lld gold mold", Begins("-plugin --plugin -fuse-ld --wrapper @"), LIBRARY),
-    Known(
-        "addr2line ar as gprof nm objcopy objdump ranlib readelf size strings strip",
-        Begins("@"),
-        SETTINGS,
-    ),
-    Known("ar gcc-ar gcc-nm gcc-ranlib llvm-ar llvm-nm nm objcopy ranlib strip", Long("plugin"), LIBRARY),
-    Known("opt llc lli", Begins("-load --load"), LIBRARY),
-    Known("lli tcc", Program, CODE),
-    Known("rustc rustdoc", Begins("@"), SETTINGS),
-    Known("rustc rustdoc", Short("CZ"), SETTINGS),
-    Known("rustdoc", Long("test-builder runtool test-runtool"), OTHER),
-    Known("javac", Begins("-processor --processor -J @"), CODE),
-    Known("protoc", Long("plugin"), OTHER),
-    Known("pylint", Long("load-plugins init-hook rcfile"), CODE),
-    Known(
+    Row("ld ld.bfd ld.gold ld.lld lld gold mold", Begins("-plugin --plugin -fuse-ld --wrapper @"), LIBRARY),
+    Row("addr2line ar as gprof nm objcopy objdump ranlib readelf size strings strip", Begins("@"), SETTINGS),
+    Row("ar gcc-ar gcc-nm gcc-ranlib llvm-ar llvm-nm nm objcopy ranlib strip", Long("plugin"), LIBRARY),
+    Row("opt llc lli", Begins("-load --load"), LIBRARY),
+    Row("lli tcc", Program, CODE),
+    Row("rustc rustdoc", Begins("@"), SETTINGS),
+    Row("rustc rustdoc", Short("CZ"), SETTINGS),
+    Row("rustdoc", Long("test-builder runtool test-runtool"), OTHER),
+    Row("javac", Begins("-processor --processor -J @"), CODE),
+    Row("protoc", Long("plugin"), OTHER),
+    Row("pylint", Long("load-plugins init-hook rcfile"), CODE),
+    Row(
         "eslint flake8 jest mocha mypy pre-commit prettier pylint rollup vite webpack",
         Runs(1),
         "runs what the files of a project say",
     ),
-    Known("curl", Short("K"), SETTINGS),
-    Known("curl", Long("config"), SETTINGS),
-    Known("wget", Short("e"), SETTINGS),
-    Known("wget", Long("execute config use-askpass"), SETTINGS),
-    Known("nc ncat netcat", Short("ec"), OTHER),
-    Known("ncat", Long("exec sh-exec lua-exec"), OTHER),
-    Known("nmap", Long("script"), OTHER),
-    Known("socat", Begins("EXEC: SYSTEM: exec: system:"), OTHER),
+    Row("curl", Short("K"), SETTINGS),
+    Row("curl", Long("config"), SETTINGS),
+    Row("wget", Short("e"), SETTINGS),
+    Row("wget", Long("execute config use-askpass"), SETTINGS),
+    Row("nc ncat netcat", Short("ec"), OTHER),
+    Row("ncat", Long("exec sh-exec lua-exec"), OTHER),
+    Row("nmap", Long("script"), OTHER),
+    Row("socat", Begins("EXEC: SYSTEM: exec: system:"), OTHER),
 ];
 
 /// Programs that run the code on their standard input if no script is their first argument.
@@ -324,8 +320,8 @@ pub(crate) fn find(words: &[Word], spelled: usize) -> Option<Danger> {
     let texts: Vec<String> = words.iter().map(Word::likeness).collect();
     let (program, arguments) = texts.split_first()?;
     let (name, plain) = names(program);
-    KNOWN.iter().filter(|Known(programs, ..)| listed(programs, name) || listed(programs, plain)).find_map(
-        |Known(_, sign, reason)| {
+    KNOWN.iter().filter(|Row(programs, ..)| listed(programs, name) || listed(programs, plain)).find_map(
+        |Row(_, sign, reason)| {
             let word = sign.found(arguments, spelled)?;
             let what = [name, word].join(" ").trim_end().to_owned();
             Some(Danger { what, reason })
@@ -478,7 +474,7 @@ mod tests {
 
     #[test]
     fn each_line_of_the_table_asks() {
-        for Known(programs, sign, reason) in KNOWN {
+        for Row(programs, sign, reason) in KNOWN {
             for program in programs.split(' ') {
                 assert!(!program.is_empty(), "a list has two spaces: {programs}");
                 for example in examples(program, sign) {

@@ -29,12 +29,8 @@ use serde_json::Value;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
-use tokio::{sync::watch, time::sleep};
-
-/// Time without events after which the round of a waiting run ends although other calls are under way.
-const OTHERS: Duration = Duration::from_secs(2);
+use tokio::sync::watch;
 
 /// A piece of a round, in the order in which it happens.
 #[derive(Clone, Debug, PartialEq)]
@@ -300,9 +296,11 @@ impl Hearing {
         untold.map(|call| self.open_call(call)).collect()
     }
 
-    /// Returns true if each open call waits for an answer.
-    fn all_wait(&self) -> bool {
-        self.calls_of_entry().all(|call| call.open_questions > 0)
+    /// Returns true if the open calls ask no further question before one that waits is answered: each of them waits for an
+    /// answer, or the gate has decided about it. A call of the client's tool is a question after that.
+    fn none_in_gate(&self) -> bool {
+        let is_decided = |call: &CallView| call.verdict.is_some() && !is_of_client(&call.source);
+        self.calls_of_entry().all(|call| call.open_questions > 0 || is_decided(call))
     }
 }
 
@@ -481,7 +479,7 @@ impl Round {
         // In this order: a question is put after its record.
         let waits = self.live.state() == State::Waiting && self.hearing.next >= self.live.next_record();
         let are_put = self.live.questions().count() >= self.hearing.calls.questions().count();
-        if waits && are_put && self.hearing.all_wait() {
+        if waits && are_put && self.hearing.none_in_gate() {
             self.state = Progress::Asked;
             return Ok(());
         }
@@ -497,7 +495,6 @@ impl Round {
             },
             // The sender lives as long as the run.
             _ = self.questions.changed() => {}
-            () = sleep(OTHERS), if waits => self.state = Progress::Asked,
         }
         Ok(())
     }
@@ -646,6 +643,45 @@ mod tests {
     }
 
     #[test]
+    fn call_is_in_the_gate_until_it_is_decided_or_asked_about() {
+        let path = CallPath::root().call(0, 0);
+        let of_kind = |path: &CallPath, step: &str, body: Value| {
+            record(path, step, serde_json::from_value(body).expect("a record"))
+        };
+        let started = |source: &str| {
+            of_kind(
+                &path,
+                "call",
+                json!({
+                    "kind": "call_started", "function": "look", "source": {"toolset": source},
+                    "principal": {"worker": "main"}, "input": {},
+                }),
+            )
+        };
+        let verdict = of_kind(
+            &path,
+            "verdict",
+            json!({"kind": "verdict", "rule": "preApproved", "by": {"default": "read"}}),
+        );
+        let asked = of_kind(
+            &path,
+            "ask",
+            json!({"kind": "asked", "question": "input", "chain": ["main"], "prompt": "?"}),
+        );
+        let mut hearing = Hearing::new(true);
+        heard(&mut hearing, &[started("filesystem")]);
+        assert!(!hearing.none_in_gate());
+        heard(&mut hearing, &[verdict.clone()]);
+        assert!(hearing.none_in_gate());
+        // The client's tool asks its client after the decision.
+        let mut hearing = Hearing::new(true);
+        heard(&mut hearing, &[started(CLIENT), verdict]);
+        assert!(!hearing.none_in_gate());
+        heard(&mut hearing, &[asked]);
+        assert!(hearing.none_in_gate());
+    }
+
+    #[test]
     fn call_is_heard_once_with_its_arguments_even_if_it_began_before() {
         let path = CallPath::root().call(0, 0);
         let started = serde_json::from_value(json!({
@@ -663,12 +699,12 @@ mod tests {
         let ended = record(&path, "tool", ended);
         let Event::Record { record: before } = &started else { panic!("a record") };
         let mut hearing = Hearing::after(true, &[(**before).clone()]);
-        assert!(!hearing.all_wait(), "it is at work");
+        assert!(!hearing.none_in_gate(), "the gate has not decided");
         let [Piece::Called(called)] = &heard(&mut hearing, &[ended.clone(), ended])[..] else {
             panic!("one call");
         };
         assert_eq!((&*called.open.function, &*called.open.input), ("write_file", &json!({"path": "a"})));
         assert!(called.open.began_before && called.result.is_ok());
-        assert!(hearing.all_wait() && hearing.open().is_empty());
+        assert!(hearing.none_in_gate() && hearing.open().is_empty());
     }
 }

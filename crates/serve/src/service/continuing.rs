@@ -13,7 +13,7 @@ use crate::{
 use llm_do::{
     Client, Decisions, PastRun, Problem, ResumeError, Run,
     core::journal::RunStatus,
-    records::{Open, RunState},
+    records::{OpenRun, RunState},
     runs::{RunSummary, newest_and_unfinished, summary_of},
 };
 use std::{io, sync::Arc};
@@ -36,9 +36,9 @@ fn left_by_earlier(program: &Served, listing: &Listing) -> io::Result<Vec<Earlie
     let runs = newest_and_unfinished(program.runs_dir(), MOST_KEYS, is_own)?;
     let earlier = runs.iter().rev().filter_map(|run| {
         let is_left = match run.state {
-            RunState::Ended(RunStatus::Suspended) | RunState::Open(Open::CutOff) => true,
+            RunState::Ended(RunStatus::Suspended) | RunState::Open(OpenRun::CutOff) => true,
             RunState::Ended(_) => cut_off_because(run, &program.run_dir(&run.run)).is_some(),
-            RunState::Open(Open::Running | Open::Damaged) => false,
+            RunState::Open(OpenRun::Running | OpenRun::Damaged) => false,
         };
         Some(Earlier { id: run.run.as_str().into(), client: client(run)?, is_left })
     });

@@ -73,9 +73,9 @@ impl CostLine {
 
 /// Lines by name.
 #[derive(Default)]
-struct Lines(BTreeMap<String, CostLine>);
+struct CostLines(BTreeMap<String, CostLine>);
 
-impl Lines {
+impl CostLines {
     /// Adds the parts of one run, each with the name of its line.
     fn add<'a>(&mut self, parts: impl Iterator<Item = (String, &'a Spent)>) {
         let mut of_run: BTreeMap<String, Spent> = BTreeMap::new();
@@ -122,7 +122,7 @@ impl Service {
 
     fn summed(&self, token: &Token, span: &Span) -> io::Result<CostsOfRuns> {
         let mut costs = CostsOfRuns::default();
-        let [mut workers, mut models, mut days, mut clients] = [(); 4].map(|()| Lines::default());
+        let [mut workers, mut models, mut days, mut clients] = [(); 4].map(|()| CostLines::default());
         let mut opened = 0;
         for (id, folder) in Listing::ids(&self.runs_dirs(token), None)? {
             let Some(mut view) = self.in_list(token, &folder, &id) else { continue };
@@ -157,7 +157,8 @@ impl Service {
         }
         keep_dearest(&mut costs.dearest);
         costs.days = days.0.into_values().rev().collect();
-        [costs.workers, costs.models, costs.clients] = [workers, models, clients].map(Lines::dearest_first);
+        [costs.workers, costs.models, costs.clients] =
+            [workers, models, clients].map(CostLines::dearest_first);
         Ok(costs)
     }
 }
@@ -181,7 +182,7 @@ mod tests {
         };
         let by = |worker: &str, model: &str| Spender { worker: worker.into(), model: model.into() };
         let run: OfRun = [(by("a", "m"), spent(1, 0.25)), (by("b", "m"), spent(2, 0.5))].into();
-        let (mut models, mut workers) = (Lines::default(), Lines::default());
+        let (mut models, mut workers) = (CostLines::default(), CostLines::default());
         models.add(run.iter().map(|(by, one)| (by.model.clone(), one)));
         workers.add(run.iter().map(|(by, one)| (by.worker.clone(), one)));
         let models = models.dearest_first();

@@ -10,7 +10,7 @@ mod page;
 
 use super::{LARGEST_PAGE, Page, Service};
 use crate::{
-    known::Known,
+    known::KnownNames,
     listing::Filter,
     live::now_ms,
     log::LogEntry,
@@ -69,7 +69,7 @@ enum Kind {
 struct Notifier {
     settings: NotifierSettings,
     kind: Kind,
-    said: Known,
+    said: KnownNames,
     /// The time at which it was set, in milliseconds since 1970. Runs that ended before are no news.
     since_ms: u64,
     waiting: OnceLock<mpsc::Sender<News>>,
@@ -185,7 +185,8 @@ impl Notifier {
         };
         let failed = |error: io::Error| format!("cannot use {}: {error}", home.display());
         Ok(Self {
-            said: Known::open(&home.join("serve").join("notify"), &format!("{name}.said")).map_err(failed)?,
+            said: KnownNames::open(&home.join("serve").join("notify"), &format!("{name}.said"))
+                .map_err(failed)?,
             since_ms: since(home, name).map_err(failed)?,
             settings: settings.clone(),
             kind,

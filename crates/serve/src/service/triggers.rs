@@ -14,7 +14,7 @@ pub(crate) use webhook::Delivered;
 use super::Service;
 use crate::{
     error::{ApiError, Code},
-    known::Known,
+    known::KnownNames,
     live::LiveRun,
     log::LogEntry,
     program::{Programs, Served},
@@ -56,7 +56,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 enum Kind {
     Cron { schedule: Box<Schedule>, slots: Slots },
     Webhook { settings: WebhookSettings, secret: Secret },
-    Folder { path: PathBuf, settled: Duration, files: Known },
+    Folder { path: PathBuf, settled: Duration, files: KnownNames },
 }
 
 impl Kind {
@@ -170,7 +170,7 @@ impl Trigger {
             (None, None, Some(folder)) => Kind::Folder {
                 path: folder::place(&folder.path)?,
                 settled: folder.settle_s.map_or(SETTLED, Duration::from_secs),
-                files: Known::open(&notes, &format!("{name}.files")).map_err(failed)?,
+                files: KnownNames::open(&notes, &format!("{name}.files")).map_err(failed)?,
             },
             _ => return Err("give one of `cron`, `webhook` and `folder`".into()),
         };

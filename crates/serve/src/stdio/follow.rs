@@ -1,7 +1,7 @@
 //! Requests that follow a run to its end.
 
 use super::{
-    lines::Lines,
+    lines::LineSender,
     rpc::{RequestId, RpcError, notification},
 };
 use crate::{
@@ -32,7 +32,7 @@ pub(super) struct Hears {
 pub(super) struct Followed<'a> {
     pub(super) service: &'a Service,
     pub(super) token: &'a Token,
-    pub(super) lines: &'a Lines,
+    pub(super) lines: &'a LineSender,
     pub(super) request: &'a RequestId,
     pub(super) hears: Hears,
     pub(super) id: Arc<str>,

@@ -59,9 +59,9 @@ async fn skip(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<bool> {
 
 /// The sender of lines to the client.
 #[derive(Clone)]
-pub(super) struct Lines(mpsc::Sender<Vec<u8>>);
+pub(super) struct LineSender(mpsc::Sender<Vec<u8>>);
 
-impl Lines {
+impl LineSender {
     /// Creates the sender and a thread that writes the lines to the stream, so that a client that does not read blocks
     /// nothing else. After the client has closed the stream, further lines are dropped. The receiver reports that all lines
     /// are written and no more can come, or that the client has closed the stream.

@@ -1,6 +1,7 @@
 //! The body of Anthropic messages ([interface](https://docs.claude.com/en/api/messages)).
 
 use crate::{
+    claude::Thinking,
     effort::Effort,
     form::{Dialect, Form, Unsendable},
     history::{self, Given, Piece, Said, Turn, only_text},
@@ -45,21 +46,6 @@ pub(crate) struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
     messages: Vec<Message<'a>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-enum Thinking {
-    Disabled,
-    Enabled {
-        budget_tokens: u32,
-    },
-    Adaptive {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        budget_tokens: Option<u32>,
-        /// The display of thinking. Without it the newest models do not send their thinking.
-        display: &'static str,
-    },
 }
 
 #[derive(Serialize)]
@@ -154,7 +140,7 @@ impl<'a> Body<'a> {
         let settings = request.settings;
         let claude = form.claude();
         let is_vertex = form.dialect == Dialect::Vertex;
-        let (thinking, effort) = Effort::of(settings).map_or((None, None), |effort| reasoning(form, effort));
+        let (thinking, effort) = Effort::of(settings).map_or((None, None), |effort| claude.reasoning(effort));
         let mut messages = Vec::with_capacity(request.messages.len());
         history::turns(form, request, &mut valid, |turn| messages.extend(message(turn)))?;
         let own = request.server_tools.iter().filter_map(|tool| server_tools::tool(form.wire, tool));
@@ -204,34 +190,6 @@ impl<'a> Body<'a> {
         }
         self
     }
-}
-
-/// Returns the thinking and the effort of a request.
-fn reasoning(form: &Form, effort: Effort) -> (Option<Thinking>, Option<&'static str>) {
-    let claude = form.claude();
-    if effort == Effort::None {
-        // For other models no thinking is the default.
-        return (claude.thinks_by_default().then_some(Thinking::Disabled), None);
-    }
-    let budget = match effort {
-        Effort::Budget(tokens) => Some(tokens),
-        _ => None,
-    };
-    let word = match effort {
-        _ if !claude.has_effort() => None,
-        Effort::Minimal => Some("low"),
-        Effort::XHigh if !claude.has_xhigh() => Some("high"),
-        Effort::Max if !claude.is_adaptive() => Some("high"),
-        effort => effort.word(),
-    };
-    let thinking = if claude.is_adaptive() {
-        Some(Thinking::Adaptive { budget_tokens: budget, display: "summarized" })
-    } else if !claude.has_effort() || budget.is_some() {
-        Some(Thinking::Enabled { budget_tokens: effort.tokens() })
-    } else {
-        None
-    };
-    (thinking, word)
 }
 
 /// Converts a message. `None`: it has nothing that this interface takes.

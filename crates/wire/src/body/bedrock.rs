@@ -168,7 +168,7 @@ impl<'a> Body<'a> {
                 top_p: settings.top_p,
                 stop_sequences: &settings.stop,
             },
-            additional_model_request_fields: effort.and_then(|effort| maker.reasoning(effort)),
+            additional_model_request_fields: effort.and_then(|effort| maker.reasoning(&form.model, effort)),
             system: has_system.then(|| Block::Text(Cow::Borrowed(request.system))).into_iter().collect(),
             tool_config: (!tools.is_empty()).then_some(ToolConfig { tools }),
             messages,

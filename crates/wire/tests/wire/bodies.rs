@@ -27,7 +27,12 @@ const MODELS: &[(&str, Wire, Dialect, &[&str])] = &[
         "bedrock",
         Wire::Bedrock,
         Dialect::Own,
-        &["anthropic.claude-sonnet-4-5-20250929-v1:0", "us.amazon.nova-2-lite-v1:0", "openai.gpt-5.4"],
+        &[
+            "anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "us.anthropic.claude-opus-4-8",
+            "us.amazon.nova-2-lite-v1:0",
+            "openai.gpt-5.4",
+        ],
     ),
     ("ollama", Wire::Ollama, Dialect::Own, &["qwen3"]),
     ("groq", Wire::OpenAi, Dialect::Compatible, &["llama-test"]),

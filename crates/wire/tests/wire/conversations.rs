@@ -232,7 +232,13 @@ fn searches(provider: &str) -> Vec<(Role, Vec<Part>)> {
     let block = |block: Value| Part::Opaque { provider: provider.into(), value: json!({ "block": block }) };
     let citations = Part::Opaque {
         provider: provider.into(),
-        value: json!({"citations": [{"type": "web_search_result_location", "url": "https://a.example/"}]}),
+        value: json!({"citations": [{
+            "type": "web_search_result_location",
+            "url": "https://a.example/",
+            "title": "A",
+            "cited_text": "Found.",
+            "encrypted_index": "E",
+        }]}),
     };
     let own = match provider {
         "openai_resp" => {

@@ -1,12 +1,11 @@
 //! Use of the model's context by the conversation, and compactions.
 
-use super::{NOT_YOUR_TURN, Talk, VIA};
+use super::Talk;
 use llm_do_core::{
     conversation::Compaction,
-    question::{Answer, ContextUse, Given, Reply},
+    question::{Answer, ContextUse},
 };
 use llm_do_records::{compacted, thousands};
-use std::time::Instant;
 
 /// Percentage of the limit from which the user is warned.
 const WARNED: u64 = 80;
@@ -63,16 +62,9 @@ impl Talk<'_> {
 
     /// Answers the conversation that waits for the user with a change of the messages that the model gets.
     pub(super) fn change(&mut self, answer: Answer, changed: Option<&'static str>) {
-        let Some(pending) = self.pending.take() else {
-            self.face.problem(match self.run {
-                Some(_) => NOT_YOUR_TURN,
-                None => "there is nothing to compact yet",
-            });
-            return;
-        };
-        (self.context.asked, self.context.changed) = (true, changed);
-        self.since = Some(Instant::now());
-        let _ = pending.reply.send(Reply::Given(Given::operator(answer, VIA)));
+        if self.give(answer) {
+            (self.context.asked, self.context.changed) = (true, changed);
+        }
     }
 
     /// Returns a line about the context for `/cost`.

@@ -1,6 +1,6 @@
 //! Handling of a run's records: shows them, and keeps the parts that commands need.
 
-use super::{CALL, Conversation, Talk, arguments, start};
+use super::{CALL, Conversation, Input, Talk, arguments, start};
 
 use llm_do::{Called, attached_name, output_text};
 use llm_do_core::{
@@ -120,10 +120,7 @@ impl Talk<'_> {
             RecordKind::NotAttached { reason } => {
                 self.face.problem(&format!("not attached: {reason}"));
                 // The message that named it is not sent without it.
-                if let Some(Answer::Give { value }) = self.next.back().cloned() {
-                    self.next.clear();
-                    self.face.compose(&show(&value));
-                }
+                self.take(Input::NotAttached(Vec::new()));
             }
             RecordKind::ModelAnswered { message, finish, .. }
                 if record.step.request() == Some(Purpose::Answer) =>

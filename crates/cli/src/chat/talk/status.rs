@@ -20,7 +20,7 @@ impl Talk<'_> {
         about.extend(self.context.short());
         self.count_waiting();
         let doing = self.since.map(|since| {
-            if !self.asked.is_empty() {
+            if self.dialogue.is_asked() {
                 // No seconds: nothing is written while the user thinks.
                 return "waiting for you".to_owned();
             }
@@ -39,7 +39,7 @@ impl Talk<'_> {
 
     /// Excludes the time for which a question waits for the user from the shown time.
     fn count_waiting(&mut self) {
-        if !self.asked.is_empty() {
+        if self.dialogue.is_asked() {
             self.asked_since.get_or_insert_with(Instant::now);
         } else if let (Some(asked), Some(since)) = (self.asked_since.take(), &mut self.since) {
             *since = (*since + asked.elapsed()).min(Instant::now());

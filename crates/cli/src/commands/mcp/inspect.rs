@@ -99,7 +99,7 @@ fn pin(
     if !lock.pin_tools(library, server, tools.clone()) {
         return Ok(false);
     }
-    crate::commands::lib::write_whole(&root.join(LOCK_FILE), &lock.to_text())
+    llm_do_packages::write_durably(&root.join(LOCK_FILE), &lock.to_text())
         .map_err(|error| failed(error.to_string()))?;
     Ok(true)
 }

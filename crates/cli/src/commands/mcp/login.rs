@@ -9,7 +9,7 @@ use crate::{
     render::Output,
     visible,
 };
-use llm_do_mcp::{Keyring, Known, SignIn, SignInOptions, sign_out};
+use llm_do_mcp::{Keyring, ServerFiles, SignIn, SignInOptions, sign_out};
 use serde_json::json;
 use std::{
     future::pending,
@@ -80,9 +80,9 @@ fn server(named: &str, target: Option<&str>) -> Result<(String, SignInOptions), 
 }
 
 /// Finds the store of the user's tokens.
-fn known() -> Known {
+fn known() -> ServerFiles {
     let environment: llm_do::Environment = Arc::new(|name| std::env::var(name).ok());
-    Known::of(&home()).with_keyring(Keyring::of(&environment))
+    ServerFiles::of(&home()).with_keyring(Keyring::of(&environment))
 }
 
 /// The line that the user pastes into the terminal.

@@ -18,7 +18,7 @@ use llm_do::{
     granted_network,
     program::{keys::MCP_SERVERS, yaml},
 };
-use llm_do_mcp::{Installed, Installer, Known, Package, Registry, Wanted};
+use llm_do_mcp::{Installed, Installer, Package, Registry, ServerFiles, Wanted};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -185,7 +185,7 @@ fn install(
     let confinement = confiner.confinement().map_err(|error| Complaint::failed(error.to_string()))?;
     let environment: llm_do::Environment = Arc::new(|name| std::env::var(name).ok());
     let installer =
-        Installer { packages: Known::of(&home()).packages(), environment: &environment, confinement };
+        Installer { packages: ServerFiles::of(&home()).packages(), environment: &environment, confinement };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -9,7 +9,7 @@ use crate::{
 };
 use llm_do_core::{call_path::CallPath, event::Event};
 use llm_do_map::row_run;
-use llm_do_records::{Following, Line, Open, RunState, Timeline, render, render_call, render_timeline};
+use llm_do_records::{Following, Line, OpenRun, RunState, Timeline, render, render_call, render_timeline};
 use llm_do_runs::{Follow, ReadError, read_run, read_tree};
 use serde_json::json;
 use std::{
@@ -155,7 +155,7 @@ fn follow(dir: &Path, output: &Output) -> Result<(), Complaint> {
         if output.screen.is_gone() {
             return Ok(());
         }
-        if follow.state() != RunState::Open(Open::Running) {
+        if follow.state() != RunState::Open(OpenRun::Running) {
             break;
         }
         thread::sleep(INTERVAL);

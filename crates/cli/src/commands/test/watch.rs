@@ -34,7 +34,7 @@ pub(super) struct Watched {
 
 /// The state of the files at one moment, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct State(u64);
+pub(super) struct Fingerprint(u64);
 
 impl Watched {
     pub(super) fn of(located: &Located, args: &TestArgs) -> Self {
@@ -51,15 +51,15 @@ impl Watched {
         }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> Fingerprint {
         let mut sum = 0;
         self.look(&self.root, 0, &mut sum);
-        State(sum)
+        Fingerprint(sum)
     }
 
     /// Returns when the files have changed and then stayed the same for a moment, because an editor saves in several
     /// steps. Also returns if the tests are ended.
-    pub(super) fn until_change(&self, before: State, canceller: &Canceller) {
+    pub(super) fn until_change(&self, before: Fingerprint, canceller: &Canceller) {
         let mut last = before;
         while !canceller.is_cancelled() {
             sleep(EVERY);

@@ -1,11 +1,10 @@
 //! Libraries from git repositories, which the test makes.
 
-use super::{WORKER, installed, json, lib, libs, refused, utils, with_library};
+use super::{WORKER, installed, lib, libs, refused, utils, with_library};
 use crate::scenario::Scenario;
 use insta::assert_snapshot;
 use std::{
     fs,
-    os::unix::fs::symlink,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -151,54 +150,6 @@ fn dependencies_of_a_project_are_pinned() {
     note: fetching file://[DIR]/repository
     ");
     assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
-
-    // The tag is moved to another version, and the version of the library changes too.
-    repository.library("tools/", "tools", "1.1.0", "").commit();
-    repository.git(&["tag", "--force", "v1"]);
-    assert_eq!(scenario.run(&["lib", "install", "--locked"]).code, Some(0));
-    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
-    assert_snapshot!(scenario.run(&["lib", "install"]), @"
-    exit 0
-    --- stdout
-    text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
-    tools@1.1.0  installed  a223528214  [DIR]/home/.llm-do/libs/tools@1.1.0
-    - inner 2 (4be0aa7a45)
-    ~ tools 1.0.0 (4be0aa7a45) → 1.1.0 (a223528214): `lib.yaml` is changed
-    llm-do.lock pins 2 libraries
-
-    --- stderr
-    note: fetching file://[DIR]/repository
-    ");
-}
-
-#[test]
-fn lock_file_restores_exactly_the_pinned_libraries() {
-    if !has_git() {
-        return;
-    }
-    let scenario = Scenario::new();
-    let repository = Repository::new(&scenario, "repository");
-    repository.library("", "tools", "1.0.0", "").commit();
-    let scenario = scenario.file("project.yaml", &format!("dependencies: ['{}']\n", repository.url()));
-    refused(&scenario.run(&["lib", "install", "--locked"]), "there is no `llm-do.lock`");
-    assert_eq!(scenario.run(&["lib", "install"]).code, Some(0));
-    let lock = scenario.read("llm-do.lock").expect("a lock file");
-    repository.library("", "tools", "2.0.0", "").commit();
-    // As on another machine, where the libraries are not installed.
-    fs::remove_dir_all(libs(&scenario)).expect("libraries");
-    let told = scenario.run(&["lib", "install", "--locked"]);
-    assert_eq!((told.code, installed(&scenario)), (Some(0), vec!["tools@1.0.0".to_owned()]), "{told}");
-    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
-
-    // A changed file of an installed library is reported.
-    fs::write(libs(&scenario).join("tools@1.0.0/workers/a.worker"), "---\n---\nOther.\n").expect("a file");
-    fs::write(libs(&scenario).join("tools@1.0.0/new"), "").expect("a file");
-    let info = scenario.run(&["lib", "info", "tools"]);
-    assert!(
-        info.stdout.contains("`new` is new") && info.stdout.contains("`workers/a.worker` is changed"),
-        "{info}"
-    );
-    refused(&scenario.run(&["lib", "install", "--locked"]), "with other files");
 }
 
 #[test]
@@ -207,18 +158,6 @@ fn repository_hooks_and_filters_do_not_run() {
         return;
     }
     let scenario = Scenario::new();
-    let linked = Repository::new(&scenario, "linked");
-    linked.library("", "x", "1", "");
-    symlink("/etc/passwd", linked.0.join("workers/b.worker")).expect("a link");
-    refused(&scenario.run(&["lib", "install", &linked.commit().url()]), "`workers/b.worker`");
-
-    let nested = Repository::new(&scenario, "nested");
-    nested.library("", "x", "1", "").commit();
-    let commit = "1234567890123456789012345678901234567890";
-    nested.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{commit},sub")]);
-    nested.git(&["commit", "--quiet", "-m", "x"]);
-    refused(&scenario.run(&["lib", "install", &nested.url()]), "it is a submodule");
-
     // Hooks, filters and line endings of a repository and of the user have no effect: the bytes are those of the commit.
     let wild = Repository::new(&scenario, "wild");
     wild.library("", "x", "1", "").file(".gitattributes", "* text eol=crlf filter=evil\n").commit();
@@ -246,56 +185,6 @@ fn repository_hooks_and_filters_do_not_run() {
     let worker = fs::read_to_string(libs(&scenario).join("x@1/workers/a.worker")).expect("a worker");
     assert_eq!(worker, WORKER);
     assert_eq!(installed(&scenario), ["x@1"], "and nothing is left behind");
-}
-
-#[test]
-fn git_references_and_subfolders_are_resolved() {
-    if !has_git() {
-        return;
-    }
-    let scenario = Scenario::new();
-    let repository = Repository::new(&scenario, "repository");
-    repository.library("", "x", "1", "").commit().tag("v1");
-    repository.library("", "x", "2", "").library("deep/lib/", "deep", "1", "").commit();
-    repository.git(&["branch", "feature/two"]);
-    repository.library("", "x", "3", "").commit();
-    let url = repository.url();
-    let state = |spec: &str| {
-        let told = scenario.run(&["lib", "install", spec, "--json"]);
-        let done = json(&told);
-        let one = &done["installed"][0];
-        format!(
-            "{} {}",
-            one["library"].as_str().unwrap_or("none"),
-            one["commit"].as_str().unwrap_or_default()
-        )
-    };
-    let first = state(&format!("{url}@v1"));
-    assert!(first.starts_with("x@1 "), "{first}");
-    let commit = first.split_once(' ').expect("a commit").1;
-    assert_eq!(state(&format!("{url}@{commit}")), first);
-    assert_eq!(state(&format!("{url}@{}", &commit[..8])), first);
-    assert!(state(&url).starts_with("x@3 "));
-    // A branch may have slashes.
-    assert!(state(&format!("{url}@feature/two")).starts_with("x@2 "));
-    assert!(state(&format!("{url}@feature/two#deep/lib")).starts_with("deep@1 "));
-    assert!(state(&format!("git+{}", repository.0.display())).starts_with("x@3 "));
-    assert!(state(&format!("{url}#deep/lib")).starts_with("deep@1 "));
-    for (spec, reason) in [
-        (format!("{url}@none"), "git cannot fetch"),
-        (format!("{url}@0000000"), "has no commit `0000000`"),
-        (format!("{url}@v1..main"), "not a branch, tag or commit"),
-        (format!("{url}#none"), "has no folder `none`"),
-        (format!("{url}#lib.yaml"), "has no folder"),
-        (format!("{url}.gone"), "git cannot fetch"),
-    ] {
-        refused(&scenario.run(&["lib", "install", &spec]), reason);
-    }
-    let empty = Repository::new(&scenario, "empty");
-    refused(
-        &scenario.run(&["lib", "install", &empty.url()]),
-        "git+file://[DIR]/empty".trim_start_matches("git+"),
-    );
 }
 
 #[test]

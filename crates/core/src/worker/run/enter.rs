@@ -190,7 +190,11 @@ pub(super) async fn list(
                     let stand_in = host.stand_ins.as_ref().and_then(|it| it.listing(path, kind.name()));
                     let listing = match stand_in {
                         Some(listing) => listing,
-                        None => Arc::new(kind.list(&configuration.own, &context).await),
+                        None => match host.toolsets.runtime(kind.name()) {
+                            Ok(runtime) => Arc::new(runtime.list(&configuration.own, &context).await),
+                            // The error is said where the tools are made.
+                            Err(_) => Arc::default(),
+                        },
                     };
                     RecordKind::ToolsListed { toolset: Arc::clone(&toolset), listing }
                 }),
@@ -256,14 +260,7 @@ async fn make_tools(
     let configured = host.toolsets.of(worker);
     let mut functions: Vec<Function> = Vec::new();
     for (name, configuration) in &configured {
-        let kind = host.toolsets.get(name).ok_or_else(|| {
-            let known: Vec<&str> = host.toolsets.names().collect();
-            format!(
-                "`{}` names the toolset `{name}`, which does not exist; there are: {}",
-                worker.id,
-                known.join(", ")
-            )
-        })?;
+        let kind = host.toolsets.runtime(name).map_err(|reason| format!("`{}`: {reason}", worker.id))?;
         let written_at = format!("{}: toolsets.{name}.approval", worker.id);
         let configuration = Configuration::parse(configuration, &written_at)
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;

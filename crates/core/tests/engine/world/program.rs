@@ -6,7 +6,7 @@ use llm_do_core::{
     schema::Schema,
     send::BoxFuture,
     source::FunctionSource,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRuntime},
     worker::{DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::{Value, json};
@@ -76,6 +76,9 @@ impl ToolsetKind for TestTools {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
+}
+
+impl ToolsetRuntime for TestTools {
     fn build<'a>(
         &'a self,
         _: &'a Value,

@@ -9,7 +9,7 @@ use crate::{
     views::StartRun,
 };
 use llm_do::{Session, Settings, core::question::Answer};
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 use tempfile::TempDir;
 
 struct Quiet(PathBuf);
@@ -24,11 +24,12 @@ impl Host for Quiet {
     }
 }
 
-/// Starts a run of a worker with that script, and follows it from its first event.
-async fn begun(folder: &TempDir, script: &str) -> (Service, Arc<Token>, Round) {
+/// Starts a run of a worker with these keys and that script, and follows it from its first event.
+async fn begun(folder: &TempDir, keys: &str, script: &str) -> (Service, Arc<Token>, Round) {
     let place = |name: &str| folder.path().join(name);
     let model = place("s.yaml");
-    let worker = format!("---\nmodel: 'script:{}'\ntoolsets: [filesystem]\n---\nWrite.\n", model.display());
+    let worker =
+        format!("---\nmodel: 'script:{}'\ntoolsets: [filesystem]\n{keys}---\nWrite.\n", model.display());
     fs::write(place("main.worker"), worker).expect("a file");
     fs::write(place("s.yaml"), script).expect("a file");
     let target = place("main.worker").to_string_lossy().into_owned();
@@ -71,7 +72,7 @@ async fn a_round_ends_with_all_questions_of_calls_that_run_at_once() {
         fs::write(folder.path().join(name), name).expect("a file");
     }
     let script = "answers:\n  - calls: [{tool: read_file, arguments: {path: a.txt}}, {tool: read_file, arguments: {path: b.txt}}]\n";
-    let (service, _, mut round) = begun(&folder, script).await;
+    let (service, _, mut round) = begun(&folder, "", script).await;
     let settled = settled(&mut round).await;
     assert_eq!((settled.questions.len(), settled.open.len()), (2, 2));
     service.end().await;
@@ -81,7 +82,7 @@ async fn a_round_ends_with_all_questions_of_calls_that_run_at_once() {
 async fn a_round_whose_question_another_client_answers_ends_with_the_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: finished\n    delay_ms: 200\n";
-    let (service, token, mut round) = begun(&folder, script).await;
+    let (service, token, mut round) = begun(&folder, "", script).await;
     while round.state == Progress::Following {
         round.hear().await.expect("a journal");
     }
@@ -93,4 +94,28 @@ async fn a_round_whose_question_another_client_answers_ends_with_the_output() {
     let settled = settled(&mut round).await;
     assert_eq!(settled.text().as_deref(), Some("finished"), "{settled:?}");
     assert!(folder.path().join("a.txt").exists());
+}
+
+/// The worker below makes a call every 100 ms. A round that waited for a moment without events would end after it.
+#[tokio::test]
+async fn a_round_ends_with_its_question_while_another_call_works() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name);
+    fs::write(place("a.txt"), "a").expect("a file");
+    let busy =
+        format!("---\nmodel: 'script:{}'\ntoolsets: [filesystem]\n---\nLook.\n", place("b.yaml").display());
+    fs::write(place("busy.worker"), busy).expect("a file");
+    let look = |turn| {
+        format!(
+            "  - when: {{turn: {turn}}}\n    delay_ms: 100\n    calls: [{{tool: file_exists, arguments: {{path: /{turn}}}}}]\n"
+        )
+    };
+    let script = (0..40).map(look).collect::<String>();
+    fs::write(place("b.yaml"), format!("answers:\n{script}  - text: done\n")).expect("a file");
+    let script = "answers:\n  - calls: [{tool: busy, arguments: {input: go}}, {tool: read_file, arguments: {path: a.txt}}]\n";
+    let (service, _, mut round) = begun(&folder, "allow_workers: [busy]\n", script).await;
+    let settled = settled(&mut round).await;
+    let open: Vec<&str> = settled.open.iter().map(|call| &*call.function).collect();
+    assert_eq!((settled.questions.len(), &open[..]), (1, &["busy", "read_file"][..]));
+    service.end().await;
 }

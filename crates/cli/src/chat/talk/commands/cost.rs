@@ -1,20 +1,13 @@
 //! `/cost`.
 
-use super::{Arguments, Command, Talk};
+use super::Talk;
 use crate::chat::talk::status::used;
 
-pub(super) const COST: Command = Command {
-    name: "/cost",
-    alias: None,
-    arguments: Arguments::None,
-    of_chat: false,
-    does: "show the tokens and the cost so far, by worker and model",
-    more: "",
-    run: |talk, _| {
-        let text = cost(talk);
-        talk.face.page(&text);
-    },
-};
+/// Shows the tokens and the cost.
+pub(super) fn show(talk: &mut Talk<'_>) {
+    let text = cost(talk);
+    talk.face.page(&text);
+}
 
 fn cost(talk: &Talk<'_>) -> String {
     let costs = talk.view.costs();

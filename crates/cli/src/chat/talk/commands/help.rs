@@ -1,25 +1,9 @@
 //! `/help`.
 
-use super::{Arguments, COMMANDS, Command, Talk, candidate, run::about, unknown};
+use super::{COMMANDS, Talk, Usage, candidate, run::about, unknown};
 use crate::chat::known::Known;
-use llm_do::program::signature::show;
+use llm_do::program::signature;
 use llm_do_terminal::{Candidate, fuzzy};
-
-pub(super) const HELP: Command = Command {
-    name: "/help",
-    alias: None,
-    arguments: Arguments::Optional { shown: "[COMMAND]", complete },
-    of_chat: false,
-    does: "show the commands, or one of them",
-    more: "",
-    run: |talk, name| match name {
-        "" => {
-            let text = all(talk.known);
-            talk.face.page(&text);
-        }
-        name => one(talk, name),
-    },
-};
 
 /// The most columns of a command with its arguments, after which its help begins.
 const WIDEST: usize = 24;
@@ -28,11 +12,20 @@ const KEYS: &str = "\
 Ctrl-J breaks a line · Ctrl-R searches the history · Ctrl-X Ctrl-E opens your editor
 Ctrl-C clears the draft, or stops the answer · Ctrl-D leaves · Ctrl-G goes to a question and back";
 
+/// Shows the help of all commands, or of the command with that name.
+pub(super) fn show(talk: &mut Talk<'_>, name: &str) {
+    if name.is_empty() {
+        let text = all(talk.known);
+        talk.face.page(&text);
+    } else {
+        one(talk, name);
+    }
+}
+
 fn all(known: &Known) -> String {
-    let usages: Vec<String> = COMMANDS.iter().map(|command| command.usage()).collect();
+    let usages: Vec<String> = COMMANDS.iter().map(Usage::shown).collect();
     let width = usages.iter().map(String::len).max().unwrap_or(0).min(WIDEST);
-    let lines =
-        COMMANDS.iter().zip(usages).map(|(command, usage)| format!("{usage:width$}  {}", command.does));
+    let lines = COMMANDS.iter().zip(usages).map(|(usage, shown)| format!("{shown:width$}  {}", usage.does));
     let workers = known.workers().iter().map(|worker| format!("/{}  {}", worker.id, about(worker)));
     let workers = workers.collect::<Vec<_>>().join("\n");
     let workers =
@@ -42,29 +35,27 @@ fn all(known: &Known) -> String {
 
 /// Shows the help of one command. The name may be given with or without its slash.
 fn one(talk: &mut Talk<'_>, name: &str) {
-    let name = format!("/{}", name.trim_start_matches('/'));
-    let Some(command) = Command::named(&name) else {
-        match talk.known.exported(&name[1..]).cloned() {
+    let name = name.trim_start_matches('/');
+    let Some(usage) = Usage::named(name) else {
+        match talk.known.exported(name).cloned() {
             Some(worker) => {
-                let usage = show(&worker.id, &worker.signature);
-                talk.face.page(&format!("/{usage}  {}", about(&worker)));
+                let shown = signature::show(&worker.id, &worker.signature);
+                talk.face.page(&format!("/{shown}  {}", about(&worker)));
             }
             None => {
-                let why = unknown(talk.known, &name);
+                let why = unknown(talk.known, &format!("/{name}"));
                 talk.face.problem(&why);
             }
         }
         return;
     };
-    let alias = command.alias.map(|alias| format!(" (also {alias})")).unwrap_or_default();
-    let more = if command.more.is_empty() { String::new() } else { format!("\n\n{}", command.more) };
-    talk.face.page(&format!("{}{alias}  {}{more}", command.usage(), command.does));
+    let alias = usage.alias.map(|alias| format!(" (also /{alias})")).unwrap_or_default();
+    let more = if usage.more.is_empty() { String::new() } else { format!("\n\n{}", usage.more) };
+    talk.face.page(&format!("{}{alias}  {}{more}", usage.shown(), usage.does));
 }
 
-fn complete(_: &Known, before: &str, word: &str) -> Vec<Candidate> {
-    if !before.is_empty() {
-        return Vec::new();
-    }
-    let fitting = fuzzy::rank(word.trim_start_matches('/'), COMMANDS, |command| command.name);
-    fitting.into_iter().map(|command| candidate(command.name.trim_start_matches('/'), command.does)).collect()
+/// Returns the commands that match the typed word.
+pub(super) fn complete(word: &str) -> Vec<Candidate> {
+    let fitting = fuzzy::rank(word.trim_start_matches('/'), COMMANDS, |usage| usage.name);
+    fitting.into_iter().map(|usage| candidate(usage.name, usage.does)).collect()
 }

@@ -1,28 +1,16 @@
 //! `/model`.
 
-use super::{Arguments, Command, Talk, candidate};
+use super::{Talk, candidate};
 use crate::{chat::known::Known, visible};
 use llm_do_core::{call_path::CallPath, model::ModelName, question::Answer};
 use llm_do_terminal::{Candidate, fuzzy};
 
-pub(super) const MODEL: Command = Command {
-    name: "/model",
-    alias: None,
-    arguments: Arguments::Optional { shown: "[MODEL]", complete },
-    of_chat: true,
-    does: "change the model of this chat from the next message on; without MODEL, show what there is",
-    more: "MODEL is PROVIDER:MODEL, for example local:NAME for a local model that `llm-do models pull` has fetched.\n\
-           The worker's `locked` and `compatible_models` hold, and so do grants.",
-    run: |talk, name| match name {
-        "" => {
-            let text = list(talk);
-            talk.face.page(&text);
-        }
-        name => switch(talk, name),
-    },
-};
-
-fn switch(talk: &mut Talk<'_>, name: &str) {
+/// Changes the model, or shows what there is without a name.
+pub(super) fn model(talk: &mut Talk<'_>, name: &str) {
+    if name.is_empty() {
+        let text = list(talk);
+        return talk.face.page(&text);
+    }
     let model: ModelName = match name.parse() {
         Ok(model) => model,
         Err(error) => {
@@ -32,14 +20,7 @@ fn switch(talk: &mut Talk<'_>, name: &str) {
             return;
         }
     };
-    match &talk.pending {
-        Some(pending) if pending.id.call != CallPath::root() => {
-            talk.face.problem("/model is for the chat itself: /done ends this conversation first");
-        }
-        _ => {
-            talk.aside(Answer::Model { model });
-        }
-    }
+    talk.give(Answer::Model { model });
 }
 
 fn list(talk: &Talk<'_>) -> String {
@@ -63,10 +44,7 @@ fn list(talk: &Talk<'_>) -> String {
 }
 
 /// Returns the candidates: compatible models that are no patterns, local models, and providers.
-fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
-    if !before.is_empty() {
-        return Vec::new();
-    }
+pub(super) fn complete(known: &Known, word: &str) -> Vec<Candidate> {
     let names = known.entry().compatible_models.iter().filter(|name| !name.contains(['*', '?', '[']));
     let providers = known.providers().iter().map(|provider| format!("{provider}:"));
     let all = names.map(ToString::to_string).chain(known.local_models()).chain(providers);

@@ -1,11 +1,8 @@
 //! `/rules`.
 
-use super::{Arguments, Command, Talk, candidate};
+use super::{Talk, candidate};
 use crate::{
-    chat::{
-        known::Known,
-        talk::decisions::{Decision, What},
-    },
+    chat::talk::decisions::{Decision, What},
     visible,
 };
 use llm_do::program::Diagnostic;
@@ -20,35 +17,24 @@ use llm_do_terminal::{Candidate, fuzzy};
 /// The rules that the user can make.
 const RULES_OF_USER: [Rule; 3] = [Rule::PreApproved, Rule::Ask, Rule::Blocked];
 
-pub(super) const RULES: Command = Command {
-    name: "/rules",
-    alias: None,
-    arguments: Arguments::Optional { shown: "[allow|ask|deny RULE|forget N]", complete },
-    of_chat: false,
-    does: "show the rules of this chat and what is remembered, make a rule, or take one back",
-    more: "RULE is that of --allow, --ask and --deny, such as `allow write_file(output/**)`. It holds for this conversation and\n\
-           the calls that it makes, and lets nothing pass that another rule blocks. `forget N` takes back what has that number.\n\
-           `llm-do gate explain` says which rule decides a call.",
-    run: |talk, text| {
-        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match (word, RULES_OF_USER.into_iter().find(|rule| rule.verb() == word)) {
-            ("", _) => {
-                let text = rules(talk);
-                talk.face.page(&text);
-            }
-            ("forget", _) => forget(talk, rest.trim()),
-            (_, Some(rule)) => make(talk, rule, rest.trim()),
-            _ => talk.face.problem(&format!(
-                "/rules takes `allow`, `ask` or `deny` with a rule, or `forget` with a number, not `{word}`"
-            )),
+/// Shows the rules, makes one, or takes one back.
+pub(super) fn rules(talk: &mut Talk<'_>, text: &str) {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    match (word, RULES_OF_USER.into_iter().find(|rule| rule.verb() == word)) {
+        ("", _) => {
+            let text = listed(talk);
+            talk.face.page(&text);
         }
-    },
-};
-
-fn complete(_: &Known, before: &str, word: &str) -> Vec<Candidate> {
-    if !before.is_empty() {
-        return Vec::new();
+        ("forget", _) => forget(talk, rest.trim()),
+        (_, Some(rule)) => make(talk, rule, rest.trim()),
+        _ => talk.face.problem(&format!(
+            "/rules takes `allow`, `ask` or `deny` with a rule, or `forget` with a number, not `{word}`"
+        )),
     }
+}
+
+/// Returns the actions that match the typed word.
+pub(super) fn complete(word: &str) -> Vec<Candidate> {
     let verbs = RULES_OF_USER.map(|rule| (rule.verb(), "make a rule"));
     let all = verbs.into_iter().chain([("forget", "take back what has that number")]);
     fuzzy::rank(word, all, |(verb, _)| verb).into_iter().map(|(verb, does)| candidate(verb, does)).collect()
@@ -69,7 +55,7 @@ fn make(talk: &mut Talk<'_>, rule: Rule, calls: &str) {
     let found = talk.starter.check(&line);
     if let Some(error) = found.iter().find(|found| found.is_error()) {
         talk.face.problem(&in_words(error));
-    } else if talk.aside(Answer::Rule { rule, calls: calls.into() }) {
+    } else if talk.give(Answer::Rule { rule, calls: calls.into() }) {
         found.iter().for_each(|warning| talk.face.note(&in_words(warning)));
     }
 }
@@ -86,7 +72,7 @@ fn forget(talk: &mut Talk<'_>, number: &str) {
     let found = talk.decisions.list().iter().find(|one| Some(one.number) == wanted);
     match found.map(|one| one.of.clone()) {
         Some(of) => {
-            talk.aside(Answer::Forget { of });
+            talk.give(Answer::Forget { of });
         }
         None => talk.face.problem(&format!(
             "nothing of this chat has the number `{number}`: /rules shows the numbers of what can be taken back. Rules of the \
@@ -121,7 +107,7 @@ impl Talk<'_> {
     }
 }
 
-fn rules(talk: &Talk<'_>) -> String {
+fn listed(talk: &Talk<'_>) -> String {
     let gate = talk.starter.gate();
     let mut text = format!("mode: {}", gate.mode.as_str());
     section(&mut text, "command line", gate.operator.iter().map(line));

@@ -1,44 +1,12 @@
-//! `/run`, `/NAME` and `/keep`: the user calls a worker of the program.
+//! `/run` and `/NAME`: the user calls a worker of the program.
 
-use super::{Arguments, Command, Talk, candidate};
+use super::{Talk, candidate};
 use crate::chat::known::Known;
-use llm_do::{last_run, typed_input};
+use llm_do::typed_input;
 use llm_do_core::{question::Answer, worker::WorkerDefinition};
 use llm_do_terminal::{Candidate, fuzzy};
 use serde_json::Value;
 use std::sync::Arc;
-
-pub(super) const RUN: Command = Command {
-    name: "/run",
-    alias: None,
-    arguments: Arguments::Some { shown: "WORKER [ARGUMENTS]", complete },
-    of_chat: false,
-    does: "call a worker of the program; also /WORKER [ARGUMENTS]",
-    more: "Arguments are NAME=VALUE, with quotes as in a shell; a worker with one input takes it without its name.\n\
-           The call is yours: it is not asked about. Its result is shown to you. /keep lets it join your next message.",
-    run: |talk, text| {
-        let (name, arguments) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match name {
-            "" => talk.face.problem("/run needs the name of a worker"),
-            name => run(talk, name, arguments),
-        }
-    },
-};
-
-pub(super) const KEEP: Command = Command {
-    name: "/keep",
-    alias: None,
-    arguments: Arguments::None,
-    of_chat: false,
-    does: "let the result of your last call of a worker join your next message",
-    more: "/detach takes it back.",
-    run: |talk, _| match talk.held().and_then(last_run) {
-        None => talk.face.problem("there is no result to keep: /run WORKER makes one"),
-        Some(message) => {
-            talk.aside(Answer::Keep { message });
-        }
-    },
-};
 
 /// Calls the worker of that name, if the arguments fit.
 pub(super) fn run(talk: &mut Talk<'_>, name: &str, arguments: &str) {
@@ -49,15 +17,14 @@ pub(super) fn run(talk: &mut Talk<'_>, name: &str, arguments: &str) {
     });
     match given {
         Ok(input) => {
-            if talk.aside(Answer::Run { worker: name.into(), input: Arc::new(input) }) {
-                talk.working();
-            }
+            talk.give(Answer::Run { worker: name.into(), input: Arc::new(input) });
         }
         Err(why) => talk.face.problem(&format!("{why}\n  nothing was run")),
     }
 }
 
-fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
+/// Returns the workers that match the typed word, or the parameters of the worker before it.
+pub(super) fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
     match before.split_whitespace().next() {
         None => fuzzy::rank(word, known.workers(), |worker| &worker.id)
             .into_iter()

@@ -1,6 +1,6 @@
 //! `/save`.
 
-use super::{Arguments, Command, Talk, no_completion};
+use super::Talk;
 use crate::chat::talk::records::ended_line;
 use llm_do::Transcript;
 use std::{fs::OpenOptions, io::Write as _};
@@ -8,17 +8,9 @@ use std::{fs::OpenOptions, io::Write as _};
 /// The default name of the file for a saved chat.
 const SAVED: &str = "chat.md";
 
-pub(super) const SAVE: Command = Command {
-    name: "/save",
-    alias: None,
-    arguments: Arguments::Optional { shown: "[FILE]", complete: no_completion },
-    of_chat: false,
-    does: "write the conversation to a Markdown file",
-    more: "FILE is chat.md unless you name another one. A file that exists is not overwritten.",
-    run: |talk, file| save(talk, if file.is_empty() { SAVED } else { file }),
-};
-
-fn save(talk: &mut Talk<'_>, file: &str) {
+/// Writes the conversation to that file, or to the default one.
+pub(super) fn save(talk: &mut Talk<'_>, file: &str) {
+    let file = if file.is_empty() { SAVED } else { file };
     let Some((path, conversation)) = talk.at() else {
         talk.face.problem("there is nothing to save yet");
         return;

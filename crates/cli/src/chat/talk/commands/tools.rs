@@ -1,24 +1,17 @@
 //! `/tools`.
 
-use super::{Arguments, Command, Talk};
+use super::Talk;
 use crate::chat::talk::{CALL, Conversation, start};
 use llm_do_core::gate::WithheldTool;
 
-pub(super) const TOOLS: Command = Command {
-    name: "/tools",
-    alias: None,
-    arguments: Arguments::None,
-    of_chat: false,
-    does: "show the tools that the worker may call, and those that it is not offered, with the reason",
-    more: "The tools of a conversation stay as they were at its beginning.",
-    run: |talk, _| {
-        let text = match talk.current() {
-            Some(conversation) => tools(conversation),
-            None => before_the_first_message(talk),
-        };
-        talk.face.page(&text);
-    },
-};
+/// Shows the tools.
+pub(super) fn show(talk: &mut Talk<'_>) {
+    let text = match talk.current() {
+        Some(conversation) => tools(conversation),
+        None => before_the_first_message(talk),
+    };
+    talk.face.page(&text);
+}
 
 fn before_the_first_message(talk: &Talk<'_>) -> String {
     let begun = talk.starter.preview();

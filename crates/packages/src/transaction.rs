@@ -7,12 +7,9 @@
 //! A folder from elsewhere may contain such a list. The list is therefore sealed with the user's key for its folder,
 //! and [`settle`] makes no move of another list.
 
-use crate::{render::Output, visible};
-use llm_do::{
-    core::authority::Protection,
-    program::older_forms::{MOVES, WAITING},
-    runs::SealKey,
-};
+use llm_do_core::authority::Protection;
+use llm_do_program::older_forms::{MOVES, WAITING};
+use llm_do_runs::SealKey;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -28,7 +25,7 @@ const OWN: &str = ".llm-do";
 const LONGEST: u64 = 64 << 20;
 
 /// Files in a temporary folder, on the file system to which they will be moved.
-pub(crate) struct Staged {
+pub struct Staged {
     /// A lock that distinguishes the folder from those of killed processes.
     _used: File,
     waiting: TempDir,
@@ -46,13 +43,13 @@ impl Drop for Around {
 
 impl Staged {
     /// Returns a place for files that will become a folder beside it, in `folder`.
-    pub(crate) fn beside(folder: &Path) -> io::Result<Self> {
+    pub fn beside(folder: &Path) -> io::Result<Self> {
         sweep(folder);
         Self::waiting_in(folder, None)
     }
 
     /// Returns a place for files that will be moved into `folder`, after [`settle`].
-    pub(crate) fn inside(folder: &Path) -> io::Result<Self> {
+    pub fn inside(folder: &Path) -> io::Result<Self> {
         let own = folder.join(OWN);
         match fs::create_dir(&own) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -72,24 +69,24 @@ impl Staged {
     }
 
     /// Returns the folder of the files.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.waiting.path().join("new")
     }
 
     /// Writes one file; `path` has `/` between its parts and stays inside.
-    pub(crate) fn write(&self, path: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    pub fn write(&self, path: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let place = self.place(path)?;
         fs::write(&place, bytes)?;
         Ok(place)
     }
 
     /// Copies one file, with its permissions.
-    pub(crate) fn copy(&self, from: &Path, path: &str) -> io::Result<()> {
+    pub fn copy(&self, from: &Path, path: &str) -> io::Result<()> {
         fs::copy(from, self.place(path)?).map(drop)
     }
 
     /// Moves the whole folder to a path that does not exist, or is an empty folder.
-    pub(crate) fn become_folder(self, target: &Path) -> io::Result<()> {
+    pub fn become_folder(self, target: &Path) -> io::Result<()> {
         // Onto a file, or a folder that holds something, the system refuses to rename a folder.
         fs::rename(self.path(), target)
     }
@@ -104,18 +101,18 @@ impl Staged {
 }
 
 /// A list of moves within a folder, in order.
-pub(crate) struct Moves {
+pub struct Moves {
     root: PathBuf,
     key: SealKey,
     list: Vec<Move>,
 }
 
 /// A move from one path to another, both relative to the folder.
-pub(crate) type Move = (String, String);
+pub type Move = (String, String);
 
 impl Moves {
     /// Returns an empty list. `home` is the user's folder (`~/.llm-do`), which has the key of the seal.
-    pub(crate) fn new(root: &Path, home: &Path) -> io::Result<Self> {
+    pub fn new(root: &Path, home: &Path) -> io::Result<Self> {
         Ok(Self { root: fs::canonicalize(root)?, key: SealKey::of(home)?, list: Vec::new() })
     }
 
@@ -126,18 +123,18 @@ impl Moves {
 
     /// Adds a move of a file or folder to a path that will be free at that point. Both paths have `/` between their
     /// parts.
-    pub(crate) fn add(&mut self, from: &str, to: &str) {
+    pub fn add(&mut self, from: &str, to: &str) {
         self.list.push((from.to_owned(), to.to_owned()));
     }
 
     /// Adds a move of a staged file.
-    pub(crate) fn add_staged(&mut self, staged: &Staged, path: &str) {
+    pub fn add_staged(&mut self, staged: &Staged, path: &str) {
         let waiting = staged.waiting.path().file_name().unwrap_or_default().to_string_lossy();
         self.add(&format!("{OWN}/{waiting}/new/{path}"), path);
     }
 
     /// Makes all moves, or none.
-    pub(crate) fn make(&self, staged: &Staged) -> io::Result<()> {
+    pub fn make(&self, staged: &Staged) -> io::Result<()> {
         for path in self.list.iter().flat_map(|(from, to)| [from, to]) {
             below(path)?;
         }
@@ -199,7 +196,7 @@ impl Moves {
 }
 
 /// Returns true if a killed process left an incomplete list of moves.
-pub(crate) fn is_unsettled(folder: &Path) -> bool {
+pub fn is_unsettled(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MOVES)).is_ok()
 }
 
@@ -209,7 +206,7 @@ pub(crate) fn is_unsettled(folder: &Path) -> bool {
 /// # Errors
 /// The list was not sealed for this folder by this user's llm-do, another process is at work, or a move is not
 /// possible.
-pub(crate) fn settle(folder: &Path, home: &Path) -> io::Result<Vec<Move>> {
+pub fn settle(folder: &Path, home: &Path) -> io::Result<Vec<Move>> {
     let own = folder.join(OWN);
     if !fs::symlink_metadata(&own).is_ok_and(|found| found.is_dir()) {
         return Ok(Vec::new());
@@ -254,13 +251,6 @@ pub(crate) fn settle(folder: &Path, home: &Path) -> io::Result<Vec<Move>> {
     sweep(&own);
     drop(Around(own));
     Ok(made)
-}
-
-/// Shows the moves that [`settle`] made.
-pub(crate) fn tell(moved: &[Move], output: &Output) {
-    for (from, to) in moved {
-        output.note(&format!("moved `{}` to `{}`", visible::line(from), visible::line(to)));
-    }
 }
 
 /// Removes the staged files of ended processes from a folder.

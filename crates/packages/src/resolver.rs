@@ -1,14 +1,14 @@
 //! Resolution of dependencies to installed libraries, with the dependencies of these. Libraries by path and repository
 //! are installed; libraries by name must be installed already.
 
-use super::{
+use crate::{Host, error::Message};
+use crate::{
+    error::Error,
     git::{self, Address},
     package::{self, File, Package},
     root::{Placed, Root},
-    trouble::Trouble,
 };
-use crate::{exit::Complaint, render::Output, screen::Row};
-use llm_do::program::{
+use llm_do_program::{
     Diagnostic,
     dependency::{Dependency, DependencyKind},
     diagnostics::codes,
@@ -20,19 +20,24 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::{Path, PathBuf},
     rc::Rc,
-    time::Instant,
 };
 
 /// The most libraries of one program.
 const MOST: usize = 256;
 
 /// The result for a library that a program needs.
-pub(crate) struct Outcome {
-    pub(crate) label: String,
-    pub(crate) placed: Placed,
-    pub(crate) folder: PathBuf,
-    pub(crate) files: usize,
-    pub(crate) commit: Option<String>,
+#[derive(Debug)]
+pub struct Outcome {
+    /// `NAME@VERSION`.
+    pub label: String,
+    /// The change that the installation made.
+    pub placed: Placed,
+    /// The library's folder.
+    pub folder: PathBuf,
+    /// The number of its files.
+    pub files: usize,
+    /// The commit, if the library comes from a repository.
+    pub commit: Option<String>,
 }
 
 /// The part of the lock file that stays valid.
@@ -55,15 +60,15 @@ pub(crate) struct Resolver<'a> {
     pub(crate) keep: Keep,
     /// The lock file as it was.
     pub(crate) before: Lock,
-    pub(crate) output: &'a Output,
-    known: BTreeMap<String, Known>,
+    pub(crate) host: &'a dyn Host,
+    known: BTreeMap<String, Needed>,
     /// Libraries to install, in the order in which they were found.
     fetched: Vec<Rc<Package>>,
     /// Names of the libraries in the project's own folder.
     own: BTreeSet<String>,
 }
 
-struct Known {
+struct Needed {
     pinned: Pinned,
     /// The first requirer of the library.
     by: String,
@@ -114,27 +119,28 @@ impl Requirer {
 }
 
 impl<'a> Resolver<'a> {
-    pub(crate) fn new(root: &'a Root, roots: &'a [PathBuf], before: Lock, output: &'a Output) -> Self {
+    pub(crate) fn new(root: &'a Root, roots: &'a [PathBuf], before: Lock, host: &'a dyn Host) -> Self {
         let (known, fetched, own) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, fetched, own }
+        Self { root, roots, force: false, keep: Keep::Nothing, before, host, known, fetched, own }
     }
 
     /// Installs a library that the command line names, or the skills in the folder or repository that it names.
-    pub(crate) fn install(
-        &mut self,
-        kind: &DependencyKind,
-        here: &Path,
-    ) -> Result<Vec<Rc<Package>>, Trouble> {
+    pub(crate) fn install(&mut self, kind: &DependencyKind, here: &Path) -> Result<Vec<Rc<Package>>, Error> {
         let (packages, local) = match kind {
             DependencyKind::Path(path) => {
                 // Messages name the folder without the `.` of `./lib`.
                 let folder: PathBuf = here.join(path).components().collect();
-                (Package::read_all(&folder)?, true)
+                (Package::read_all(&folder, self.host)?, true)
             }
             DependencyKind::Git { url, reference, subdir } => {
                 let (url, local) = self.address(url, here, true)?;
                 let (url, reference) = of_folder(url, reference.as_deref(), local);
-                (self.fetch(&url, reference, subdir.as_deref(), Package::check_all)?, local)
+                (
+                    self.fetch(&url, reference, subdir.as_deref(), |files, commit, shown| {
+                        Package::check_all(files, commit, shown, self.host)
+                    })?,
+                    local,
+                )
             }
             DependencyKind::Named { name, .. } => return Err(named(name, here).into()),
         };
@@ -142,9 +148,9 @@ impl<'a> Resolver<'a> {
         for package in &packages {
             self.fetched.push(Rc::clone(package));
             let pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
-            let known = Known { pinned, by: "the command".into(), span: None };
+            let known = Needed { pinned, by: "the command".into(), span: None };
             if self.known.insert(package.name.clone(), known).is_some() {
-                return Err(Complaint::wrong(format!("it has two skills named `{}`", package.name))
+                return Err(Message::wrong(format!("it has two skills named `{}`", package.name))
                     .hint("install one of them by its folder")
                     .into());
             }
@@ -156,7 +162,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Resolves all dependencies of a requirer.
-    pub(crate) fn all(&mut self, requirer: Requirer, dependencies: &[Dependency]) -> Result<(), Trouble> {
+    pub(crate) fn all(&mut self, requirer: Requirer, dependencies: &[Dependency]) -> Result<(), Error> {
         // Sources come first, since names may mean what they bring; who asks for no version comes last, and takes the
         // one that somebody else asks for.
         let mut waiting: [VecDeque<(Rc<Requirer>, Dependency)>; 3] = Default::default();
@@ -190,7 +196,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Installs the needed libraries, after all of them are known to be available.
-    pub(crate) fn finish(self) -> Result<Vec<Outcome>, Trouble> {
+    pub(crate) fn finish(self) -> Result<Vec<Outcome>, Error> {
         for package in &self.fetched {
             self.root.check(package, self.may_replace(package))?;
         }
@@ -211,7 +217,7 @@ impl<'a> Resolver<'a> {
     fn may_replace(&self, package: &Package) -> bool {
         let by_project = || {
             let pinned = self.before.get(&package.name)?;
-            let installed = Package::read(&self.root.folder().join(package.label())).ok()?;
+            let installed = Package::read(&self.root.folder().join(package.label()), self.host).ok()?;
             Some(pinned.label() == package.label() && pinned.contents == installed.contents)
         };
         self.force
@@ -224,7 +230,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         requirer: &Requirer,
         dependency: &Dependency,
-    ) -> Result<Option<(Rc<Package>, bool)>, Trouble> {
+    ) -> Result<Option<(Rc<Package>, bool)>, Error> {
         if let DependencyKind::Named { name, version } = &dependency.kind {
             not_above(requirer, name, dependency)?;
             if let Some(known) = self.known.get(name) {
@@ -236,8 +242,8 @@ impl<'a> Resolver<'a> {
                 };
             }
         }
-        let (package, local) = self.find(requirer, dependency).map_err(|trouble| match trouble {
-            Trouble::Said(_) => trouble.during(&format!(
+        let (package, local) = self.find(requirer, dependency).map_err(|error| match error {
+            Error::Message(_) => error.during(&format!(
                 "{} needs `{}` ({})",
                 requirer.label,
                 dependency.text,
@@ -269,23 +275,23 @@ impl<'a> Resolver<'a> {
             return Ok(None);
         }
         if self.known.len() >= MOST {
-            return Err(Complaint::wrong(format!("more than {MOST} libraries are needed")).into());
+            return Err(Message::wrong(format!("more than {MOST} libraries are needed")).into());
         }
         let mut pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
         pinned.sources.extend(text.cloned());
         pinned.commit.clone_from(&package.commit);
-        let known = Known { pinned, by: requirer.label.clone(), span: Some(dependency.span.clone()) };
+        let known = Needed { pinned, by: requirer.label.clone(), span: Some(dependency.span.clone()) };
         self.known.insert(package.name.clone(), known);
         Ok(Some((package, local)))
     }
 
     /// Returns another library that the same text already refers to.
-    fn before_it(&self, name: &str, text: Option<&String>) -> Option<&Known> {
+    fn before_it(&self, name: &str, text: Option<&String>) -> Option<&Needed> {
         let text = text?;
         self.known.values().find(|known| known.pinned.name != name && known.pinned.sources.contains(text))
     }
 
-    fn find(&mut self, requirer: &Requirer, dependency: &Dependency) -> Result<(Rc<Package>, bool), Trouble> {
+    fn find(&mut self, requirer: &Requirer, dependency: &Dependency) -> Result<(Rc<Package>, bool), Error> {
         let before = self.before.by_source(&dependency.text).cloned();
         let kept =
             before.as_ref().filter(|_| self.keep != Keep::Nothing).and_then(|pinned| self.installed(pinned));
@@ -301,14 +307,14 @@ impl<'a> Resolver<'a> {
                 }
                 let package = match &requirer.base {
                     Base::Folder(folder) => {
-                        let package = Package::read(&package::inside(folder, path)?)?;
+                        let package = Package::read(&package::inside(folder, path)?, self.host)?;
                         self.own.insert(package.name.clone());
                         package
                     }
                     Base::Package(package) => {
-                        let folder = llm_do::program::source::plain(path)
-                            .map_err(|_| Complaint::wrong("it leads out of the library"))?;
-                        package.inner(&folder, &format!("{}/{folder}", package.label()))?
+                        let folder = llm_do_program::source::plain(path)
+                            .map_err(|_| Message::wrong("it leads out of the library"))?;
+                        package.inner(&folder, &format!("{}/{folder}", package.label()), self.host)?
                     }
                 };
                 (package, requirer.local)
@@ -326,8 +332,9 @@ impl<'a> Resolver<'a> {
                     before.filter(|_| self.keep == Keep::Everything).and_then(|pinned| pinned.commit.clone());
                 let (url, reference) = of_folder(url, reference.as_deref(), local);
                 let reference = pinned.as_deref().or(reference);
-                let one =
-                    |files, commit: &str, shown: &str| Package::check(files, Some(commit.to_owned()), shown);
+                let one = |files, commit: &str, shown: &str| {
+                    Package::check(files, Some(commit.to_owned()), shown, self.host)
+                };
                 (self.fetch(&url, reference, subdir.as_deref(), one)?, local)
             }
         };
@@ -345,11 +352,11 @@ impl<'a> Resolver<'a> {
         version: Option<&str>,
         requirer: &Requirer,
         dependency: &Dependency,
-    ) -> Result<Package, Trouble> {
+    ) -> Result<Package, Error> {
         let libraries = DiskLibraries { roots: self.roots.to_vec() };
         let tree = libraries
             .find(name, version)
-            .map_err(|error| Complaint::failed(format!("the library `{name}` cannot be opened: {error}")))?;
+            .map_err(|error| Message::failed(format!("the library `{name}` cannot be opened: {error}")))?;
         let Some(tree) = tree else {
             let missing = Diagnostic::error(
                 codes::LIBRARY_NOT_FOUND,
@@ -370,7 +377,7 @@ impl<'a> Resolver<'a> {
                 .help("install it first: `llm-do lib install PATH` or `llm-do lib install git+URL`")
                 .into());
         };
-        let package = Package::read(Path::new(tree.root().as_str()))?;
+        let package = Package::read(Path::new(tree.root().as_str()), self.host)?;
         if package.name != name || version.is_some_and(|version| version != package.version) {
             return Err(Diagnostic::error(
                 codes::BAD_LIBRARY,
@@ -387,14 +394,14 @@ impl<'a> Resolver<'a> {
     fn installed(&self, pinned: &Pinned) -> Option<Package> {
         let folder =
             self.roots.iter().map(|root| root.join(pinned.label())).find(|folder| folder.is_dir())?;
-        let mut package = Package::read(&folder).ok()?;
+        let mut package = Package::read(&folder, self.host).ok()?;
         package.commit.clone_from(&pinned.commit);
         (package.contents == pinned.contents).then_some(package)
     }
 
     /// Returns a repository's address in the form for git, and true if the repository is on this machine.
-    fn address(&self, url: &str, here: &Path, may_be_local: bool) -> Result<(String, bool), Trouble> {
-        let wrong = |reason: &str| Complaint::wrong(format!("`git+{url}` cannot be fetched: {reason}"));
+    fn address(&self, url: &str, here: &Path, may_be_local: bool) -> Result<(String, bool), Error> {
+        let wrong = |reason: &str| Message::wrong(format!("`git+{url}` cannot be fetched: {reason}"));
         match git::address(url).map_err(|reason| wrong(&reason))? {
             Address::Remote => Ok((url.to_owned(), false)),
             Address::Local if !may_be_local => {
@@ -419,19 +426,12 @@ impl<'a> Resolver<'a> {
         url: &str,
         reference: Option<&str>,
         subdir: Option<&str>,
-        check: impl FnOnce(Vec<File>, &str, &str) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        check: impl FnOnce(Vec<File>, &str, &str) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let scratch = self.root.scratch()?;
-        let doing = format!("fetching {url}");
-        if self.output.err_terminal && !self.output.quiet {
-            self.output.screen.go_live();
-            let text = crate::visible::line(&doing).into_owned();
-            self.output.screen.live(vec![Row { indent: 0, text, since: Instant::now() }]);
-        } else {
-            self.output.note(&doing);
-        }
+        self.host.fetching(url);
         let fetched = git::fetch(url, reference, subdir, scratch.path());
-        self.output.screen.live(Vec::new());
+        self.host.fetched();
         let git::Fetched { files, commit } = fetched?;
         let subdir = subdir.map(|subdir| format!("#{subdir}")).unwrap_or_default();
         let shown = format!("git+{url}@{}{subdir}", git::short(&commit));
@@ -440,7 +440,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// Rejects a library that depends on itself.
-fn not_above(requirer: &Requirer, name: &str, dependency: &Dependency) -> Result<(), Trouble> {
+fn not_above(requirer: &Requirer, name: &str, dependency: &Dependency) -> Result<(), Error> {
     let Some(at) = requirer.chain.iter().position(|above| above == name) else { return Ok(()) };
     let mut chain = requirer.chain[at..].to_vec();
     chain.push(name.to_owned());
@@ -455,11 +455,11 @@ fn not_above(requirer: &Requirer, name: &str, dependency: &Dependency) -> Result
 
 /// Checks that a library that is needed twice is the same one.
 fn same(
-    known: &Known,
+    known: &Needed,
     package: &Package,
     requirer: &Requirer,
     dependency: &Dependency,
-) -> Result<(), Trouble> {
+) -> Result<(), Error> {
     if known.pinned.version == package.version && known.pinned.contents == package.contents {
         return Ok(());
     }
@@ -471,12 +471,12 @@ fn same(
 }
 
 fn two_versions(
-    known: &Known,
+    known: &Needed,
     name: &str,
     version: &str,
     requirer: &Requirer,
     dependency: &Dependency,
-) -> Trouble {
+) -> Error {
     let (by, other) = (&known.by, &known.pinned.version);
     let message = format!(
         "two versions of `{name}` are needed: {by} needs {other}, {} needs {version}",
@@ -485,7 +485,7 @@ fn two_versions(
     conflict(message, known, dependency).into()
 }
 
-fn conflict(message: String, known: &Known, dependency: &Dependency) -> Diagnostic {
+fn conflict(message: String, known: &Needed, dependency: &Dependency) -> Diagnostic {
     let conflict = Diagnostic::error(codes::VERSION_CONFLICT, message).at(&dependency.span);
     let conflict = match &known.span {
         Some(span) => conflict.related(format!("{} asks for the other here", known.by), span),
@@ -494,10 +494,9 @@ fn conflict(message: String, known: &Known, dependency: &Dependency) -> Diagnost
     conflict.help("a program holds one version of a library: make both ask for the same")
 }
 
-fn named(name: &str, here: &Path) -> Complaint {
-    let complaint = Complaint::wrong(format!(
-        "`{name}` is a name, and there is no registry of libraries to take it from"
-    ));
+fn named(name: &str, here: &Path) -> Message {
+    let complaint =
+        Message::wrong(format!("`{name}` is a name, and there is no registry of libraries to take it from"));
     if here.join(name).is_dir() {
         complaint.hint(format!("for the folder: llm-do lib install ./{name}"))
     } else {

@@ -4,9 +4,11 @@
 //! those for which it writes a lock file. The list only says where to search. The project itself says whether it uses a
 //! library.
 
-use super::{root::folders, trouble::Trouble};
-use crate::exit::Complaint;
-use llm_do::program::{
+use crate::{
+    error::{Error, Message},
+    root::folders,
+};
+use llm_do_program::{
     dependency::{Dependency, DependencyKind},
     library::{DiskLibraries, Libraries},
     lock::{LOCK_FILE, Lock},
@@ -15,6 +17,7 @@ use llm_do::program::{
 };
 use std::{
     collections::BTreeSet,
+    fmt,
     fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -25,15 +28,21 @@ const LONGEST: u64 = 1 << 20;
 
 /// A user of a library.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct User {
+pub struct User {
     /// A project's folder, or a library's `NAME@VERSION`.
-    pub(crate) who: String,
+    pub who: String,
     /// The way in which the user depends on the library, such as "it names `NAME`".
-    pub(crate) how: String,
+    pub how: String,
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.who, self.how)
+    }
 }
 
 /// Adds a project that pins libraries to the list, so that its libraries are not removed by mistake.
-pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
+pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Error> {
     let Some(text) = project.to_str().filter(|text| !text.contains(['\n', '\r'])) else { return Ok(()) };
     let known = read(list);
     if lines(&known).any(|line| line == text) {
@@ -48,7 +57,7 @@ pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
         File::options().create(true).append(true).open(list)?.write_all(format!("{end}{text}\n").as_bytes())
     };
     append().map_err(|error: io::Error| {
-        Complaint::failed(format!("`{}` cannot be written: {error}", list.display())).into()
+        Message::failed(format!("`{}` cannot be written: {error}", list.display())).into()
     })
 }
 
@@ -148,13 +157,13 @@ mod tests {
         let list = folder.path().join("home/library-projects");
         assert!(projects(&list).is_empty());
         for project in ["/a", "/b c", "/a", "/odd\nname"] {
-            remember(&list, Path::new(project)).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+            remember(&list, Path::new(project)).unwrap_or_else(|error| panic!("{error:?}"));
         }
         assert_eq!(fs::read_to_string(&list).expect("a list"), "/a\n/b c\n");
         fs::write(&list, b"relative\n/x\n\xff\n").expect("a file");
         assert_eq!(projects(&list), BTreeSet::from(["/x".to_owned()]));
         fs::write(&list, "/x\n/cut/o").expect("a file");
-        remember(&list, Path::new("/y")).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+        remember(&list, Path::new("/y")).unwrap_or_else(|error| panic!("{error:?}"));
         assert!(projects(&list).is_superset(&["/x", "/y"].map(str::to_owned).into()));
     }
 }

@@ -1,22 +1,21 @@
 //! A complete, checked library in memory. It is checked before any file is written, so that the installed files are the
 //! checked ones.
 
-use super::trouble::Trouble;
-use crate::{exit::Complaint, program::home};
-use llm_do::{
-    core::authority::Place,
-    program::{
-        Diagnostic, check_exports,
-        contents::{Contents, check_path, visit},
-        dependency::Dependency,
-        diagnostics::{codes, tidy},
-        library_name,
-        manifest::{Manifest, UNVERSIONED},
-        skills::skills_in,
-        source::{DiskTree, MemoryTree},
-        span::Span,
-    },
-    toolset_kinds,
+use crate::{
+    Host,
+    error::{Error, Message},
+};
+use llm_do_core::authority::Place;
+use llm_do_program::{
+    Diagnostic, check_exports,
+    contents::{Contents, check_path, visit},
+    dependency::Dependency,
+    diagnostics::{codes, tidy},
+    library_name,
+    manifest::{Manifest, UNVERSIONED},
+    skills::skills_in,
+    source::{DiskTree, MemoryTree},
+    span::Span,
 };
 use std::{
     collections::BTreeMap,
@@ -49,25 +48,30 @@ pub(crate) struct File {
 
 impl Package {
     /// Reads the library in a folder, or the skills in a folder that is no library.
-    pub(crate) fn read_all(folder: &Path) -> Result<Vec<Self>, Trouble> {
+    pub(crate) fn read_all(folder: &Path, host: &dyn Host) -> Result<Vec<Self>, Error> {
         let skills = DiskTree::open(folder).map(|tree| skills_in(&tree)).unwrap_or_default();
         match skills.is_empty() {
-            true => Ok(vec![Self::read(folder)?]),
-            false => skills.iter().map(|skill| Self::read(&folder.join(skill))).collect(),
+            true => Ok(vec![Self::read(folder, host)?]),
+            false => skills.iter().map(|skill| Self::read(&folder.join(skill), host)).collect(),
         }
     }
 
     /// Checks the library of these files, or the skills in them, like [`Package::check`].
-    pub(crate) fn check_all(files: Vec<File>, commit: &str, shown: &str) -> Result<Vec<Self>, Trouble> {
+    pub(crate) fn check_all(
+        files: Vec<File>,
+        commit: &str,
+        shown: &str,
+        host: &dyn Host,
+    ) -> Result<Vec<Self>, Error> {
         // Only `SKILL.md` files and manifests are looked for.
         let tree = MemoryTree::new(Place::new("/"), files.iter().map(|file| (&*file.path, "")));
         let skills = skills_in(&tree);
         if skills.is_empty() {
-            return Ok(vec![Self::check(files, Some(commit.to_owned()), shown)?]);
+            return Ok(vec![Self::check(files, Some(commit.to_owned()), shown, host)?]);
         }
         let each = skills.iter().map(|skill| {
             let files = below(&files, skill);
-            Self::check(files, Some(commit.to_owned()), &format!("{shown}#{skill}"))
+            Self::check(files, Some(commit.to_owned()), &format!("{shown}#{skill}"), host)
         });
         each.collect()
     }
@@ -78,29 +82,34 @@ impl Package {
     }
 
     /// Reads a folder. It must contain only regular files.
-    pub(crate) fn read(folder: &Path) -> Result<Self, Trouble> {
+    pub(crate) fn read(folder: &Path, host: &dyn Host) -> Result<Self, Error> {
         let shown = folder.display().to_string();
         let wrong =
-            |reason: String| Complaint::wrong(format!("`{shown}` cannot be read as a library: {reason}"));
+            |reason: String| Message::wrong(format!("`{shown}` cannot be read as a library: {reason}"));
         let tree = DiskTree::open(folder).map_err(|error| wrong(error.to_string()))?;
         // A whole home or file system is not read before it is known to be a library.
         let mut found = Vec::new();
         if Manifest::load_library(&tree, &mut found).is_none() {
             tidy(&mut found);
-            return Err(Trouble::Found(found).during(&format!("this is in `{shown}`")));
+            return Err(Error::Found(found).during(&format!("this is in `{shown}`")));
         }
         let mut files = Vec::new();
         visit(&tree, &mut |path, bytes| {
             let executable = is_executable(&folder.join(&path));
             files.push(File { path, bytes, executable });
         })
-        .map_err(|error| Trouble::from(wrong(error.to_string())))?;
-        Self::check(files, None, &shown)
+        .map_err(|error| Error::from(wrong(error.to_string())))?;
+        Self::check(files, None, &shown, host)
     }
 
     /// Checks a library of these files. `shown` is its name in messages.
-    pub(crate) fn check(files: Vec<File>, commit: Option<String>, shown: &str) -> Result<Self, Trouble> {
-        let wrong = |reason: String| Complaint::wrong(format!("`{shown}` cannot be installed: {reason}"));
+    pub(crate) fn check(
+        files: Vec<File>,
+        commit: Option<String>,
+        shown: &str,
+        host: &dyn Host,
+    ) -> Result<Self, Error> {
+        let wrong = |reason: String| Message::wrong(format!("`{shown}` cannot be installed: {reason}"));
         let mut contents = Contents::default();
         for file in &files {
             check_path(&file.path).map_err(|error| wrong(error.to_string()))?;
@@ -117,14 +126,14 @@ impl Package {
         let manifest = Manifest::load_library(&tree, &mut found);
         let place = manifest.as_ref().and_then(|manifest| manifest.file.as_ref()).map(Span::whole);
         if let Some(manifest) = &manifest {
-            found.extend(check_exports(Arc::new(tree), toolset_kinds(&home())));
+            found.extend(check_exports(Arc::new(tree), host.toolsets()));
             if let Some(Err(reason)) = manifest.name.as_deref().map(library_name::check) {
                 found.push(Diagnostic::error(codes::RESERVED_NAME, reason).or_at(place.as_ref()));
             }
         }
         if found.iter().any(Diagnostic::is_error) {
             tidy(&mut found);
-            return Err(Trouble::Found(found).during(&format!("this is in `{shown}`")));
+            return Err(Error::Found(found).during(&format!("this is in `{shown}`")));
         }
         let is_skill = manifest.as_ref().is_some_and(Manifest::is_skill);
         let Some(Manifest { name: Some(name), version: Some(version), exports, dependencies, .. }) = manifest
@@ -141,8 +150,8 @@ impl Package {
     }
 
     /// Returns the library in one of its folders.
-    pub(crate) fn inner(&self, folder: &str, shown: &str) -> Result<Self, Trouble> {
-        Self::check(below(&self.files, folder), self.commit.clone(), shown)
+    pub(crate) fn inner(&self, folder: &str, shown: &str, host: &dyn Host) -> Result<Self, Error> {
+        Self::check(below(&self.files, folder), self.commit.clone(), shown, host)
     }
 
     /// Writes all files into an empty folder and waits until they are on the disk.
@@ -216,10 +225,10 @@ fn is_executable(_: &Path) -> bool {
 }
 
 /// Returns the folder of a project that a path names. It must be inside the project, with links resolved.
-pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, Trouble> {
-    let wrong = |reason: &str| Complaint::wrong(format!("the dependency `{path}` {reason}"));
+pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, Error> {
+    let wrong = |reason: &str| Message::wrong(format!("the dependency `{path}` {reason}"));
     let root = fs::canonicalize(root)
-        .map_err(|error| Complaint::wrong(format!("`{}` cannot be opened: {error}", root.display())))?;
+        .map_err(|error| Message::wrong(format!("`{}` cannot be opened: {error}", root.display())))?;
     let whole = fs::canonicalize(root.join(path)).map_err(|_| wrong("does not exist"))?;
     if !whole.starts_with(&root) {
         return Err(wrong("leads out of the project")

@@ -5,9 +5,11 @@
 //! the user's configuration says about line ends. That configuration is honoured otherwise (credential helpers,
 //! proxies, `insteadOf`, ssh keys), because private repositories are reached by it.
 
-use super::{package::File, trouble::Trouble};
-use crate::exit::Complaint;
-use llm_do::program::{
+use crate::{
+    error::{Error, Message},
+    package::File,
+};
+use llm_do_program::{
     contents::{MOST_BYTES, MOST_FILES, is_left_out},
     source::plain,
 };
@@ -113,9 +115,9 @@ pub(crate) fn fetch(
     reference: Option<&str>,
     subdir: Option<&str>,
     scratch: &Path,
-) -> Result<Fetched, Trouble> {
+) -> Result<Fetched, Error> {
     if let Some(reference) = reference.filter(|reference| !is_reference(reference)) {
-        return Err(Complaint::wrong(format!("`{reference}` is not a branch, tag or commit")).into());
+        return Err(Message::wrong(format!("`{reference}` is not a branch, tag or commit")).into());
     }
     let repository = scratch.join("repository");
     let commit = clone(url, reference, scratch, &repository)?;
@@ -126,21 +128,19 @@ pub(crate) fn fetch(
     let listing = list(&repository, scratch, &tree)?;
     let Some(listing) = listing else {
         let subdir = subdir.unwrap_or_default();
-        return Err(
-            Complaint::wrong(format!("`{url}` has no folder `{subdir}` at {}", short(&commit))).into()
-        );
+        return Err(Message::wrong(format!("`{url}` has no folder `{subdir}` at {}", short(&commit))).into());
     };
     let entries = entries(&listing, url)?;
     Ok(Fetched { files: read(&repository, scratch, entries)?, commit })
 }
 
 /// Returns the beginning of a commit's hash, as people write it.
-pub(crate) fn short(commit: &str) -> &str {
+pub fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-fn outside(subdir: &str) -> Trouble {
-    Complaint::wrong(format!("the subfolder `{subdir}` leads out of the repository")).into()
+fn outside(subdir: &str) -> Error {
+    Message::wrong(format!("the subfolder `{subdir}` leads out of the repository")).into()
 }
 
 /// Returns true if a text may be a branch, a tag or a commit, and git does not read it as an option or an expression.
@@ -155,7 +155,7 @@ fn is_reference(text: &str) -> bool {
 }
 
 /// Clones as little as possible, and returns the commit.
-fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Result<String, Trouble> {
+fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Result<String, Error> {
     let is_commit =
         |text: &str| (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
     let attempt = |branch: Option<&str>, shallow: bool| {
@@ -181,7 +181,7 @@ fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Res
     }
     if let Err(said) = outcome {
         let what = reference.map(|reference| format!(" at `{reference}`")).unwrap_or_default();
-        return Err(Complaint::failed(format!("git cannot fetch `{url}`{what}: {said}")).into());
+        return Err(Message::failed(format!("git cannot fetch `{url}`{what}: {said}")).into());
     }
     let wanted = if branch.is_some() { "HEAD" } else { reference.unwrap_or("HEAD") };
     let mut command = git(scratch);
@@ -190,7 +190,7 @@ fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Res
     let commit = output(command, 1000)?.unwrap_or_default();
     let commit = String::from_utf8_lossy(&commit).trim().to_owned();
     if commit.len() < 40 || !commit.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(Complaint::wrong(match reference {
+        return Err(Message::wrong(match reference {
             Some(reference) => format!("`{url}` has no commit `{reference}`"),
             None => format!("`{url}` has no commit yet"),
         })
@@ -200,7 +200,7 @@ fn clone(url: &str, reference: Option<&str>, scratch: &Path, into: &Path) -> Res
 }
 
 /// Returns the output of `git ls-tree` for a tree, or `None` if there is no such tree.
-fn list(repository: &Path, scratch: &Path, tree: &str) -> Result<Option<Vec<u8>>, Trouble> {
+fn list(repository: &Path, scratch: &Path, tree: &str) -> Result<Option<Vec<u8>>, Error> {
     let mut command = git(scratch);
     command.arg("--git-dir").arg(repository);
     command.args(["ls-tree", "-r", "-z", "-l", "--full-tree", tree]);
@@ -215,11 +215,11 @@ struct Entry {
     executable: bool,
 }
 
-fn entries(listing: &[u8], url: &str) -> Result<Vec<Entry>, Trouble> {
+fn entries(listing: &[u8], url: &str) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
     let mut bytes = 0_u64;
     for line in listing.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
-        let odd = || Complaint::failed(format!("git lists something odd in `{url}`"));
+        let odd = || Message::failed(format!("git lists something odd in `{url}`"));
         let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(odd)?;
         let facts = String::from_utf8_lossy(&line[..tab]).into_owned();
         let Ok(path) = std::str::from_utf8(&line[tab + 1..]) else {
@@ -244,7 +244,7 @@ fn entries(listing: &[u8], url: &str) -> Result<Vec<Entry>, Trouble> {
         let size: u64 = size.parse().map_err(|_| odd())?;
         bytes = bytes.saturating_add(size);
         if entries.len() == MOST_FILES || bytes > MOST_BYTES {
-            return Err(Complaint::wrong(format!(
+            return Err(Message::wrong(format!(
                 "`{url}` is too large for a library: at most {MOST_FILES} files and {} MiB",
                 MOST_BYTES >> 20
             ))
@@ -261,20 +261,20 @@ fn entries(listing: &[u8], url: &str) -> Result<Vec<Entry>, Trouble> {
     Ok(entries)
 }
 
-fn refused(url: &str, path: &str, why: &str) -> Trouble {
-    Complaint::wrong(format!(
+fn refused(url: &str, path: &str, why: &str) -> Error {
+    Message::wrong(format!(
         "`{path}` in `{url}` cannot be installed: {why}; a library holds regular files only"
     ))
     .into()
 }
 
 /// Reads the objects, one after another, each with exactly the listed length.
-fn read(repository: &Path, scratch: &Path, entries: Vec<Entry>) -> Result<Vec<File>, Trouble> {
+fn read(repository: &Path, scratch: &Path, entries: Vec<Entry>) -> Result<Vec<File>, Error> {
     let mut command = git(scratch);
     command.arg("--git-dir").arg(repository).args(["cat-file", "--batch"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
-    let broken = || Trouble::from(Complaint::failed("git cannot read the fetched files"));
+    let broken = || Error::from(Message::failed("git cannot read the fetched files"));
     let mut ask = child.0.stdin.take().ok_or_else(broken)?;
     let mut answers = BufReader::new(child.0.stdout.take().ok_or_else(broken)?);
     let mut files = Vec::new();
@@ -337,7 +337,7 @@ fn ends_with_us(command: &mut Command) {
 fn ends_with_us(_: &mut Command) {}
 
 /// Runs the command to its end. `Err` contains git's message.
-fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {
+fn run(mut command: Command) -> Result<Result<(), String>, Error> {
     command.stderr(Stdio::piped());
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
     let mut said = Vec::new();
@@ -347,7 +347,7 @@ fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {
         let _ = io::copy(&mut stderr, &mut io::sink());
     }
     let status =
-        child.0.wait().map_err(|error| Complaint::failed(format!("git cannot be waited for: {error}")))?;
+        child.0.wait().map_err(|error| Message::failed(format!("git cannot be waited for: {error}")))?;
     if status.success() {
         return Ok(Ok(()));
     }
@@ -358,30 +358,30 @@ fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {
 }
 
 /// Returns the output of a command, at most `limit` bytes; `None` if the command fails.
-fn output(mut command: Command, limit: u64) -> Result<Option<Vec<u8>>, Trouble> {
+fn output(mut command: Command, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
     let mut out = Vec::new();
     if let Some(stdout) = child.0.stdout.take() {
         let read = stdout.take(limit + 1).read_to_end(&mut out);
-        read.map_err(|error| Complaint::failed(format!("git cannot be read from: {error}")))?;
+        read.map_err(|error| Message::failed(format!("git cannot be read from: {error}")))?;
     }
     if out.len() as u64 > limit {
-        return Err(Complaint::wrong("the repository has too many files for a library")
+        return Err(Message::wrong("the repository has too many files for a library")
             .hint("name the library's folder: git+URL#FOLDER")
             .into());
     }
     let status =
-        child.0.wait().map_err(|error| Complaint::failed(format!("git cannot be waited for: {error}")))?;
+        child.0.wait().map_err(|error| Message::failed(format!("git cannot be waited for: {error}")))?;
     Ok(status.success().then_some(out))
 }
 
-fn not_started(error: &io::Error) -> Trouble {
+fn not_started(error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::NotFound => Complaint::failed("the command `git` is not installed")
+        io::ErrorKind::NotFound => Message::failed("the command `git` is not installed")
             .hint("install git, or install the library from a folder: `llm-do lib install PATH`")
             .into(),
-        _ => Complaint::failed(format!("git cannot be started: {error}")).into(),
+        _ => Message::failed(format!("git cannot be started: {error}")).into(),
     }
 }
 

@@ -3,19 +3,17 @@
 //! A command that changes a root holds its lock file, so that no two commands change it at the same time. Files that a
 //! killed command left have names that no other command reads, and the next change removes them.
 
-use super::{
+use crate::{Host, error::Message};
+use crate::{
+    error::Error,
     package::{Package, sync},
-    trouble::Trouble,
 };
-use crate::{exit::Complaint, render::Output};
 use cap_std::{ambient_authority, fs::Dir};
-use llm_do::{
-    NewFile, make_named_folder,
-    program::{
-        contents::{Contents, Difference},
-        source::DiskTree,
-    },
+use llm_do_program::{
+    contents::{Contents, Difference},
+    source::DiskTree,
 };
+use llm_do_sandbox::NewFile;
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Write as _},
@@ -36,7 +34,7 @@ pub(crate) struct Root {
 
 /// The result of adding a library to a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Placed {
+pub enum Placed {
     /// The library was not installed before.
     Installed,
     /// The library was installed already, with the same files.
@@ -47,20 +45,17 @@ pub(crate) enum Placed {
 
 impl Root {
     /// Opens a root for changes, and creates it if it does not exist. Waits for another command that changes it.
-    pub(crate) fn open(folder: &Path, output: &Output) -> Result<Self, Trouble> {
+    pub(crate) fn open(folder: &Path, host: &dyn Host) -> Result<Self, Error> {
         let wrong = |error: io::Error| {
-            Complaint::failed(format!(
-                "the libraries' folder `{}` cannot be opened: {error}",
-                folder.display()
-            ))
+            Message::failed(format!("the libraries' folder `{}` cannot be opened: {error}", folder.display()))
         };
-        let folder = make_named_folder(folder).map_err(wrong)?;
+        let folder = host.make_folder(folder).map_err(wrong)?;
         let mut options = File::options();
         let lock = options.create(true).truncate(false).write(true).open(folder.join(LOCK)).map_err(wrong)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                output.note(&format!("another command changes {}; waiting for it", folder.display()));
+                host.note(&format!("another command changes {}; waiting for it", folder.display()));
                 lock.lock().map_err(wrong)?;
             }
             Err(TryLockError::Error(error)) => return Err(wrong(error).into()),
@@ -76,18 +71,18 @@ impl Root {
     }
 
     /// Creates an empty folder in the root, which is removed when it is dropped.
-    pub(crate) fn scratch(&self) -> Result<TempDir, Trouble> {
+    pub(crate) fn scratch(&self) -> Result<TempDir, Error> {
         tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.folder).map_err(|error| self.failed(&error))
     }
 
     /// Checks that a library can be added. Returns true if it is installed already with the same files. A library of
     /// the same name and version with other files is an error, unless `force`.
-    pub(crate) fn check(&self, package: &Package, force: bool) -> Result<bool, Trouble> {
+    pub(crate) fn check(&self, package: &Package, force: bool) -> Result<bool, Error> {
         let label = package.label();
         let target = self.folder.join(&label);
         for other in folders(&self.folder).map_err(|error| self.failed(&error))? {
             if other != label && other.to_lowercase() == label.to_lowercase() {
-                return Err(Complaint::wrong(format!(
+                return Err(Message::wrong(format!(
                     "`{label}` and `{other}`, which is installed in {}, are one folder on systems that ignore case",
                     self.folder.display()
                 ))
@@ -105,7 +100,7 @@ impl Root {
     }
 
     /// Adds a library, if [`Root::check`] allows it.
-    pub(crate) fn put(&self, package: &Package, force: bool) -> Result<Placed, Trouble> {
+    pub(crate) fn put(&self, package: &Package, force: bool) -> Result<Placed, Error> {
         if self.check(package, force)? {
             return Ok(Placed::Already);
         }
@@ -125,7 +120,7 @@ impl Root {
     }
 
     /// Removes a library in one step. Of a symbolic link, only the link is removed.
-    pub(crate) fn take(&self, folder: &str) -> Result<(), Trouble> {
+    pub(crate) fn take(&self, folder: &str) -> Result<(), Error> {
         let target = self.folder.join(folder);
         let failed = |error: io::Error| self.failed(&error);
         if fs::symlink_metadata(&target).map_err(failed)?.is_symlink() {
@@ -146,8 +141,8 @@ impl Root {
         }
     }
 
-    fn failed(&self, error: &io::Error) -> Trouble {
-        Complaint::failed(format!(
+    fn failed(&self, error: &io::Error) -> Error {
+        Message::failed(format!(
             "the libraries' folder `{}` cannot be changed: {error}",
             self.folder.display()
         ))
@@ -156,11 +151,11 @@ impl Root {
 }
 
 /// Removes the leftovers of killed commands, if there are any: a half removed library is in no list of libraries.
-pub(crate) fn clear(root: &Path, output: &Output) {
+pub(crate) fn clear(root: &Path, host: &dyn Host) {
     let mut entries = fs::read_dir(root).into_iter().flatten().flatten();
     if entries.any(|entry| entry.file_name().to_string_lossy().starts_with(SCRATCH)) {
         // To open a root clears it. One that can't be opened keeps them, which does no harm.
-        let _ = Root::open(root, output);
+        let _ = Root::open(root, host);
     }
 }
 
@@ -187,7 +182,10 @@ pub(crate) fn folders(root: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Replaces a file's text in one step, and waits until it is on the disk.
-pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+///
+/// # Errors
+/// The file can't be written.
+pub fn write_durably(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let mut new = NewFile::begin(&Dir::open_ambient_dir(folder, ambient_authority())?)?;
@@ -203,7 +201,7 @@ fn compare(folder: &Path, package: &Package) -> Option<Vec<Difference>> {
     Some(Contents::of(&tree).ok()?.compare(&package.contents))
 }
 
-fn other_files(label: &str, target: &Path, differences: Option<&[Difference]>) -> Complaint {
+fn other_files(label: &str, target: &Path, differences: Option<&[Difference]>) -> Message {
     let mut message = format!("`{label}` is installed already, in {}, with other files", target.display());
     for difference in differences.unwrap_or_default().iter().take(10) {
         message.push_str(&format!("\n  {difference}"));
@@ -211,7 +209,7 @@ fn other_files(label: &str, target: &Path, differences: Option<&[Difference]>) -
     if let Some(more) = differences.and_then(|all| all.len().checked_sub(10)).filter(|more| *more > 0) {
         message.push_str(&format!("\n  and {more} more"));
     }
-    Complaint::wrong(message)
+    Message::wrong(message)
         .hint("a library that changes gets another `version`")
         .hint("to replace the installed files: --force")
 }
@@ -233,7 +231,7 @@ fn swap(new: &Path, target: &Path, old: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{args::Global, commands::lib::package::File as PackageFile};
+    use crate::{package::File as PackageFile, tests::Silent};
 
     fn package(text: &str) -> Package {
         let lib = "name: utils\nversion: 1.0.0\nexports: [a]\n";
@@ -244,28 +242,17 @@ mod tests {
         };
         let files =
             vec![file("lib.yaml", lib), file("workers/a.worker", text), file("run.sh", "#!/bin/sh\n")];
-        Package::check(files, None, "utils").unwrap_or_else(|_| panic!("a sound library"))
+        Package::check(files, None, "utils", &Silent).unwrap_or_else(|_| panic!("a sound library"))
     }
 
-    fn output() -> Output {
-        let global = Global {
-            output: crate::args::Format::Text,
-            json: false,
-            quiet: true,
-            verbose: 0,
-            colour: crate::paint::ColourChoice::Never,
-        };
-        Output::new(&global)
-    }
-
-    fn done<T>(outcome: Result<T, Trouble>) -> T {
-        outcome.unwrap_or_else(|trouble| panic!("{trouble:?}"))
+    fn done<T>(outcome: Result<T, Error>) -> T {
+        outcome.unwrap_or_else(|error| panic!("{error:?}"))
     }
 
     #[test]
     fn a_library_is_there_whole_or_not_at_all() {
         let folder = tempfile::tempdir().expect("a folder");
-        let root = done(Root::open(&folder.path().join("libs"), &output()));
+        let root = done(Root::open(&folder.path().join("libs"), &Silent));
         assert_eq!(done(root.put(&package("---\n---\nHi\n"), false)), Placed::Installed);
         assert_eq!(done(root.put(&package("---\n---\nHi\n"), false)), Placed::Already);
         assert!(root.put(&package("---\n---\nHo\n"), false).is_err());
@@ -286,7 +273,7 @@ mod tests {
         let half = folder.path().join(".installing-x/library/workers");
         fs::create_dir_all(&half).expect("folders");
         assert!(folders(folder.path()).expect("a root").is_empty());
-        done(Root::open(folder.path(), &output()));
+        done(Root::open(folder.path(), &Silent));
         assert!(!half.exists());
     }
 
@@ -295,7 +282,7 @@ mod tests {
     fn modes_are_those_of_files_and_programs() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
-        let root = done(Root::open(folder.path(), &output()));
+        let root = done(Root::open(folder.path(), &Silent));
         done(root.put(&package("---\n---\nHi\n"), false));
         let mode = |path: &str| {
             let path = root.folder().join("utils@1.0.0").join(path);

@@ -1,14 +1,13 @@
 //! Dependencies of a project: installation, and pins in its lock file.
 
-use super::{
-    Places,
+use crate::{PackageManager, error::Message};
+use crate::{
+    error::Error,
     resolver::{Keep, Outcome, Requirer, Resolver},
-    root::{Root, write_whole},
-    trouble::Trouble,
+    root::{Root, write_durably},
     users,
 };
-use crate::{exit::Complaint, paint::Paint, program::findings, render::Output, visible};
-use llm_do::program::{
+use llm_do_program::{
     Diagnostic,
     contents::Difference,
     dependency::DependencyKind,
@@ -17,31 +16,36 @@ use llm_do::program::{
     manifest::{MANIFESTS, Manifest},
     source::DiskTree,
 };
-use llm_do::read_regular;
-use serde_json::{Value, json};
+use llm_do_sandbox::read_regular;
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
 /// The result of updating a lock file.
-pub(crate) struct Pinning {
-    pub(crate) path: PathBuf,
+#[derive(Debug)]
+pub struct Pinning {
+    /// The path of the lock file.
+    pub path: PathBuf,
     /// Number of libraries that the file pins.
-    pub(crate) libraries: usize,
-    changes: Vec<Change>,
+    pub libraries: usize,
+    /// The libraries whose pins have changed, sorted by name.
+    pub changes: Vec<Change>,
     /// True if the file was written, because its text has changed.
-    written: bool,
+    pub written: bool,
 }
 
 /// A library whose pin has changed.
 #[derive(Debug, PartialEq, Eq)]
-struct Change {
-    name: String,
-    /// `VERSION`, and the commit where there is one.
-    before: Option<String>,
-    after: Option<String>,
-    files: Vec<Difference>,
+pub struct Change {
+    /// The library's name.
+    pub name: String,
+    /// `VERSION`, and the commit where there is one; `None` if the library was not pinned.
+    pub before: Option<String>,
+    /// The same after the change; `None` if the library is not pinned any more.
+    pub after: Option<String>,
+    /// The files that differ.
+    pub files: Vec<Difference>,
 }
 
 /// The relation of a project to a library.
@@ -53,7 +57,7 @@ pub(crate) enum Concern {
 }
 
 /// Determines if a project depends on a library of that name, itself or through others.
-pub(crate) fn concern(project: &Path, name: &str) -> Result<Concern, Trouble> {
+pub(crate) fn concern(project: &Path, name: &str) -> Result<Concern, Error> {
     let tree = open(project)?;
     // Installing a library reports no problems of the project.
     let manifest = Manifest::load(&tree, &mut Vec::new());
@@ -76,34 +80,33 @@ pub(crate) fn pin(
     but: &[&str],
     force: bool,
     root: &Root,
-    places: &Places,
-    output: &Output,
-) -> Result<(Vec<Outcome>, Pinning), Trouble> {
+    manager: &PackageManager<'_>,
+) -> Result<(Vec<Outcome>, Pinning), Error> {
     let project = fs::canonicalize(project).map_err(|error| {
-        Complaint::wrong(format!("the project `{}` cannot be opened: {error}", project.display()))
+        Message::wrong(format!("the project `{}` cannot be opened: {error}", project.display()))
     })?;
     let tree = open(&project)?;
     let mut found = Vec::new();
     let manifest = Manifest::load(&tree, &mut found);
     if found.iter().any(Diagnostic::is_error) {
         tidy(&mut found);
-        return Err(Trouble::Found(found));
+        return Err(Error::Found(found));
     }
     let before = match Lock::load(&tree, &mut found) {
         Some(lock) => Some(lock),
         None if found.is_empty() => None,
-        None if keep == Keep::Everything => return Err(Trouble::Found(found)),
+        None if keep == Keep::Everything => return Err(Error::Found(found)),
         None => {
             // The file is replaced. The pins are lost, so the problem becomes a warning.
             for one in &mut found {
-                one.severity = llm_do::program::diagnostics::Severity::Warning;
+                one.severity = llm_do_program::diagnostics::Severity::Warning;
             }
-            output.screen.line(&findings(&found, output.err));
+            manager.host.warn(&found);
             None
         }
     };
     if keep == Keep::Everything && before.is_none() {
-        return Err(Complaint::wrong(format!("there is no `{LOCK_FILE}` in {}", project.display()))
+        return Err(Message::wrong(format!("there is no `{LOCK_FILE}` in {}", project.display()))
             .hint("`llm-do lib install` writes it")
             .into());
     }
@@ -112,7 +115,7 @@ pub(crate) fn pin(
     for pinned in before.libraries().filter(|pinned| !but.contains(&pinned.name.as_str())) {
         kept.insert((**pinned).clone());
     }
-    let mut resolver = Resolver::new(root, &places.roots, kept, output);
+    let mut resolver = Resolver::new(root, &manager.roots, kept, manager.host);
     resolver.force = force;
     resolver.keep = keep;
     resolver.all(Requirer::project(&project), &manifest.dependencies)?;
@@ -122,14 +125,14 @@ pub(crate) fn pin(
     let changes = changes(&before, &after);
     if keep == Keep::Everything && !changes.is_empty() {
         let mut message = format!("the installed libraries differ from `{LOCK_FILE}`:");
-        message.extend(changes.iter().map(|change| format!("\n  {}", change.line(Paint::NEVER).trim_end())));
-        return Err(Complaint::wrong(message)
+        message.extend(changes.iter().map(|change| format!("\n  {change}")));
+        return Err(Message::wrong(message)
             .hint("`llm-do lib install` pins the current dependencies")
             .into());
     }
     let text = after.to_text();
     if text.len() as u64 > LARGEST_LOCK {
-        return Err(Complaint::wrong(format!(
+        return Err(Message::wrong(format!(
             "the libraries have so many files that `{LOCK_FILE}` would be larger than {} MiB",
             LARGEST_LOCK >> 20
         ))
@@ -140,25 +143,25 @@ pub(crate) fn pin(
     let needed = there.is_some() || after.libraries().next().is_some();
     let written = keep != Keep::Everything && needed && there.as_deref() != Some(&text);
     if written {
-        write_whole(&path, &text)
-            .map_err(|error| Complaint::failed(format!("`{}` cannot be written: {error}", path.display())))?;
+        write_durably(&path, &text)
+            .map_err(|error| Message::failed(format!("`{}` cannot be written: {error}", path.display())))?;
     }
     if after.libraries().next().is_some() {
-        users::remember(&places.projects, &project)?;
+        users::remember(&manager.projects, &project)?;
     }
     Ok((outcomes, Pinning { path, libraries: after.libraries().count(), changes, written }))
 }
 
-fn open(project: &Path) -> Result<DiskTree, Trouble> {
+fn open(project: &Path) -> Result<DiskTree, Error> {
     DiskTree::open(project).map_err(|error| {
-        Complaint::wrong(format!("the project `{}` cannot be opened: {error}", project.display())).into()
+        Message::wrong(format!("the project `{}` cannot be opened: {error}", project.display())).into()
     })
 }
 
 /// Returns the libraries whose pins have changed, sorted by name.
 fn changes(before: &Lock, after: &Lock) -> Vec<Change> {
     let shown = |pinned: &Pinned| match &pinned.commit {
-        Some(commit) => format!("{} ({})", pinned.version, super::git::short(commit)),
+        Some(commit) => format!("{} ({})", pinned.version, crate::git::short(commit)),
         None => pinned.version.clone(),
     };
     let mut changes = Vec::new();
@@ -186,59 +189,48 @@ fn changes(before: &Lock, after: &Lock) -> Vec<Change> {
     changes
 }
 
-impl Change {
-    fn line(&self, paint: Paint) -> String {
-        let name = visible::line(&self.name);
-        match (&self.before, &self.after) {
-            (None, Some(after)) => format!("{} {name} {after}\n", paint.green("+")),
-            (Some(before), None) => format!("{} {name} {before}\n", paint.red("-")),
-            (before, after) => {
-                let (before, after) =
-                    (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
-                let versions =
-                    if before == after { after.to_owned() } else { format!("{before} → {after}") };
-                let mut line = format!("{} {name} {versions}", paint.yellow("~"));
-                for (i, file) in self.files.iter().take(3).enumerate() {
-                    line.push_str(if i == 0 { ": " } else { ", " });
-                    line.push_str(&visible::line(&file.to_string()));
-                }
-                if let Some(more) = self.files.len().checked_sub(3).filter(|more| *more > 0) {
-                    line.push_str(&format!(", {more} more"));
-                }
-                line + "\n"
-            }
-        }
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.mark(), self.text())
     }
 }
 
-impl Pinning {
-    /// Formats the changes, a line each, and the state of the file.
-    pub(crate) fn as_text(&self, paint: Paint) -> String {
-        let mut text: String = self.changes.iter().map(|change| change.line(paint)).collect();
-        if self.libraries > 0 || self.written {
-            let noun = if self.libraries == 1 { "library" } else { "libraries" };
-            let state = if self.written { "pins" } else { "is as it was and pins" };
-            text.push_str(&format!("{LOCK_FILE} {state} {} {noun}\n", self.libraries));
+impl Change {
+    /// Returns the sign of the change: `+`, `-` or `~`.
+    pub fn mark(&self) -> char {
+        match (&self.before, &self.after) {
+            (None, Some(_)) => '+',
+            (Some(_), None) => '-',
+            _ => '~',
         }
-        text
     }
 
-    pub(crate) fn as_json(&self) -> Value {
-        let changes = self.changes.iter().map(|change| {
-            let files =
-                change.files.iter().map(|file| json!({"path": file.path, "change": file.change.to_string()}));
-            json!({"library": change.name, "before": change.before, "after": change.after,
-                "files": files.collect::<Vec<_>>()})
-        });
-        json!({"path": self.path, "libraries": self.libraries, "written": self.written,
-            "changes": changes.collect::<Vec<_>>()})
+    /// Returns the library with its versions and the first changed files.
+    pub fn text(&self) -> String {
+        let (before, after) = match (&self.before, &self.after) {
+            (Some(before), Some(after)) => (before, after),
+            (before, after) => {
+                let version = before.as_ref().or(after.as_ref()).map_or("", String::as_str);
+                return format!("{} {version}", self.name);
+            }
+        };
+        let versions = if before == after { after.to_owned() } else { format!("{before} → {after}") };
+        let mut text = format!("{} {versions}", self.name);
+        for (i, file) in self.files.iter().take(3).enumerate() {
+            text.push_str(if i == 0 { ": " } else { ", " });
+            text.push_str(&file.to_string());
+        }
+        if let Some(more) = self.files.len().checked_sub(3).filter(|more| *more > 0) {
+            text.push_str(&format!(", {more} more"));
+        }
+        text
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do::program::contents::Contents;
+    use llm_do_program::contents::Contents;
 
     #[test]
     fn changes_say_what_is_pinned_otherwise() {
@@ -264,11 +256,10 @@ mod tests {
             library("c", "1", "y"),
             library("d", "1", "x"),
         ]);
-        let lines: Vec<String> =
-            changes(&before, &after).iter().map(|change| change.line(Paint::NEVER)).collect();
+        let lines: Vec<String> = changes(&before, &after).iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,
-            ["~ b 1 → 2: `lib.yaml` is changed\n", "~ c 1: `lib.yaml` is changed\n", "+ d 1\n", "- e 1\n"]
+            ["~ b 1 → 2: `lib.yaml` is changed", "~ c 1: `lib.yaml` is changed", "+ d 1", "- e 1"]
         );
         assert_eq!(changes(&after, &after), []);
     }
