@@ -4,7 +4,7 @@ use crate::{
     located::Located,
     open_questions::now_ms,
     problem::Problem,
-    resume::{Decisions, ResumeError, fits},
+    resume::{Decisions, ResumeError},
     run::Run,
     session::{Session, today},
     settings::{Input, RunOptions, Settings},
@@ -17,8 +17,8 @@ use llm_do_core::{
     origin::UntrustedPlaces,
     question::{Given, QuestionId, Requester, Waiting},
 };
-use llm_do_host::{Effects, Host as _, Invocation, ModelSource, RunPorts};
-use llm_do_records::{BlobSource, History, parse_line};
+use llm_do_host::{Effects, Host as _, Invocation, ModelSource, Past, RunPorts};
+use llm_do_records::{BlobSource, parse_line};
 use llm_do_runs::{JournalLog, JournalWriter, ReadError, SealKey};
 use llm_do_sandbox::place_of;
 use serde::{Deserialize, Serialize};
@@ -173,30 +173,30 @@ impl Session {
         let (journal, before) =
             JournalWriter::within(log, Arc::clone(&id), Arc::clone(&dir), redactor, Some(&key), &before)
                 .map_err(|problem| damaged(&dir, problem))?;
-        fits(&before, self.definitions())?;
-        let date = before.iter().find_map(|record| match &record.body {
-            RecordKind::RunStarted { date, .. } => Some(Arc::clone(date)),
-            _ => None,
-        });
-        let has_talked =
-            before.iter().any(|record| matches!(record.body, RecordKind::ConversationStarted { .. }));
-        let start = self.prepare(input, !has_talked)?;
-        let has_begun = date.is_some();
-        let date = date.unwrap_or_else(today);
-        let ports = RunPorts { id, date, log: journal, operator: None, events: None, untrusted };
-        let (run, driver) = match has_begun {
-            false => self.begin(ports, start, self.start_record(input)),
-            true => {
-                let mut open = Decisions::default();
-                for (id, given) in answers {
-                    let one = Decisions([(id, given)].into());
-                    if one.admitted_by(&before).is_ok() {
-                        open.0.extend(one.0);
-                    }
-                }
-                self.resumed(ports, start, History::of(before), open.0).map_err(ResumeError::from)?
-            }
+        let past = match before.is_empty() {
+            true => None,
+            false => Some(Past::of(before).map_err(|error: ResumeError| error)?),
         };
+        let Some(past) = past else {
+            let start = self.prepare(input, true)?;
+            let ports = RunPorts { id, date: today(), log: journal, operator: None, events: None, untrusted };
+            let (run, driver) = self.begin(ports, start, self.start_record(input));
+            return Ok(Run::new(run, driver));
+        };
+        past.fits(self.definitions()).map_err(|error: ResumeError| error)?;
+        let start = self.prepare(input, !past.has_begun())?;
+        let mut open = Decisions::default();
+        for (id, given) in answers {
+            let one = Decisions([(id, given)].into());
+            let admitted: Result<(), ResumeError> = one.admitted_by(past.records(), now_ms());
+            if admitted.is_ok() {
+                open.0.extend(one.0);
+            }
+        }
+        let date = Arc::clone(past.date());
+        let ports = RunPorts { id, date, log: journal, operator: None, events: None, untrusted };
+        let resumed = self.resumed(ports, start, past.history(), open.0);
+        let (run, driver) = resumed.map_err(ResumeError::from)?;
         Ok(Run::new(run, driver))
     }
 }

@@ -187,6 +187,7 @@ impl From<Obstacle> for Problem {
             Obstacle::NoModel => Self::NoModel,
             Obstacle::NoProject { worker } => Self::NoProject { worker },
             Obstacle::Preview(failure) => Self::Preview(failure),
+            Obstacle::Halt(halt) => Self::Resume(ResumeError::Halt(halt)),
         }
     }
 }

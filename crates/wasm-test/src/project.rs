@@ -2,15 +2,10 @@
 
 use crate::ticks::Ticks;
 use llm_do_core::{
-    attachment::Attachment,
-    authority::Place,
-    launch::LaunchReport,
-    model::{ModelName, Models},
-    toolset::ToolsetRegistry,
-    vfs::FileSystem,
+    attachment::Attachment, authority::Place, model::Models, toolset::ToolsetRegistry, vfs::FileSystem,
     worker::WorkerDefinition,
 };
-use llm_do_host::{Ambient, Host, Loaded, MissingGrant, ModelSource, Obstacle, Opening, RunOptions, Session};
+use llm_do_host::{Ambient, Host, Loaded, MissingGrant, Obstacle, Opening};
 use llm_do_program::{
     LoadOptions, Source, Start, UserConfig, manifest::Provider, source::MemoryTree, target::Request,
 };
@@ -84,10 +79,8 @@ impl Host for Means {
         Path::new(ROOT)
     }
 
-    /// Files in memory have no links.
     fn real(&self, path: &Path) -> io::Result<Place> {
-        let path = Path::new(ROOT).join(path);
-        path.to_str().map(Place::new).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+        real(path)
     }
 
     fn models(&self) -> Arc<dyn Models> {
@@ -114,16 +107,20 @@ pub(crate) fn root() -> Place {
     Place::new(ROOT)
 }
 
-/// Opens these definition files. Workers that name no model have `default`.
-pub(crate) fn open(
+/// Returns the place of a path. Files in memory have no links.
+pub(crate) fn real(path: &Path) -> io::Result<Place> {
+    let path = Path::new(ROOT).join(path);
+    path.to_str().map(Place::new).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Loads these definition files.
+pub(crate) fn load(
     program: BTreeMap<String, String>,
     date: Arc<str>,
     files: Arc<dyn FileSystem>,
     redactor: Arc<Redactor>,
     models: Arc<dyn Models>,
-    default: Option<ModelName>,
-    options: RunOptions,
-) -> Result<Session<Means>, String> {
+) -> Result<Loaded<Means>, String> {
     let toolsets = ToolsetRegistry::built_in();
     let source = Source {
         tree: Arc::new(MemoryTree::new(root(), program)),
@@ -133,20 +130,19 @@ pub(crate) fn open(
     };
     let load_options = LoadOptions { toolsets: toolsets.clone(), ..Default::default() };
     let opening = Opening { source, load_options, request: Request::default() };
-    let source = ModelSource::Given { models: Arc::clone(&models), default };
     let loaded = Loaded::load(opening, |program| {
         let declared = program.providers().clone();
         let toolsets = Arc::new(toolsets);
         Ok(Means { date, files, redactor, models, toolsets, user: UserConfig::default(), declared })
-    })?;
-    Ok(loaded.grant(options, source)?.open()?)
+    });
+    Ok(loaded?)
 }
 
-/// Polls a run until it has ended. Nothing here waits for an event from outside, so a future that is still not ready
+/// Polls a future until it is ready. Nothing here waits for an event from outside, so a future that is still not ready
 /// never will be.
-pub(crate) fn block_on(run: impl Future<Output = LaunchReport>) -> Result<LaunchReport, String> {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
     const ENOUGH: usize = 10_000;
-    let mut future = pin!(run);
+    let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..ENOUGH {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {

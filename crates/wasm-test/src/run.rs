@@ -5,12 +5,12 @@ use llm_do_core::{
     call_path::CallPath,
     gate::Mode,
     journal::{Ending, Record, RecordKind},
-    model::ModelResponse,
+    model::{ModelResponse, Models},
     rebuild::conversation_at,
     vfs::MemoryFileSystem,
     worker::Limits,
 };
-use llm_do_host::{Host as _, Input, MemoryLog, RunOptions, RunPorts};
+use llm_do_host::{Host as _, Input, MemoryLog, ModelSource, RunOptions, RunPorts};
 use llm_do_program::Program;
 use llm_do_records::Redactor;
 use serde::{Deserialize, Serialize};
@@ -69,15 +69,17 @@ impl RunRequest {
             files.put(&project::root().join(&path), text.into_bytes());
         }
         let redactor = Arc::new(Redactor::new(self.secrets));
-        let session = project::open(
+        let models: Arc<dyn Models> = Arc::new(Scripts::new(self.answers));
+        let loaded = project::load(
             self.program,
             DATE.into(),
             Arc::clone(&files) as _,
             Arc::clone(&redactor),
-            Arc::new(Scripts::new(self.answers)),
-            "script:given".parse().ok(),
-            RunOptions { mode: Some(Mode::AutoDeny), ..RunOptions::default() },
+            Arc::clone(&models),
         )?;
+        let options = RunOptions { mode: Some(Mode::AutoDeny), ..RunOptions::default() };
+        let source = ModelSource::Given { models, default: "script:given".parse().ok() };
+        let session = loaded.grant(options, source)?.open()?;
         let program = Arc::clone(session.program());
         let input = Input { json: Some(self.input), ..Input::default() };
         let ports = RunPorts {

@@ -31,7 +31,6 @@ impl ToolsetKind for Effects {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
-
 }
 
 impl ToolsetRuntime for Effects {
