@@ -23,6 +23,8 @@ mod chat_terminal;
 mod chat_undo;
 mod chat_windows;
 mod check;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod completions;
 mod conditions;
 mod context;
@@ -66,6 +68,7 @@ mod page;
 mod partial_values;
 mod prices;
 mod programs;
+mod programs_in_typescript;
 mod python;
 mod python_client;
 mod real_input;
