@@ -10,10 +10,10 @@ use llm_do_core::{
     vfs::FileSystem,
     worker::WorkerDefinition,
 };
-use llm_do_host::{Ambient, DetectedModel, Grant, Host, MissingGrant, Obstacle};
+use llm_do_host::{Ambient, DetectedModel, Effects, Grant, Host, MissingGrant, Obstacle};
 use llm_do_models::{Api, CustomProvider, Providers, Transport, scripted_over};
 use llm_do_program::{Program, UserConfig, manifest::Provider};
-use llm_do_records::Redactor;
+use llm_do_records::{NoFiles, Redactor};
 use std::{
     collections::BTreeMap,
     io,
@@ -36,6 +36,7 @@ pub(crate) struct PageHost {
     options: Arc<Options>,
     root: PathBuf,
     untrusted: Arc<dyn UntrustedPlaces>,
+    effects: Effects,
 }
 
 /// The means with which a program is opened.
@@ -47,6 +48,8 @@ pub(crate) struct Means {
     /// The scripts of the program that replace models, by path.
     pub(crate) scripts: BTreeMap<String, String>,
     pub(crate) untrusted: Arc<dyn UntrustedPlaces>,
+    /// The effects of the runs: a replay has none.
+    pub(crate) effects: Effects,
 }
 
 impl Means {
@@ -74,10 +77,14 @@ impl Means {
         let custom =
             |all: Providers, (name, provider): (&String, &Provider)| all.custom(name, endpoint(provider));
         let providers = declared.iter().fold(self.providers(), custom);
-        let Self { bridge, options, run, untrusted, .. } = self;
+        let Self { bridge, options, run, untrusted, effects, .. } = self;
         PageHost {
             toolsets: Arc::new(kinds::kinds()),
-            files: Arc::new(PageFiles { bridge: bridge.clone(), run }),
+            files: match effects {
+                Effects::Denied => Arc::new(NoFiles),
+                _ => Arc::new(PageFiles { bridge: bridge.clone(), run }),
+            },
+            effects,
             redactor: Arc::new(Redactor::new(options.keys.clone())),
             providers: Arc::new(providers),
             declared,
@@ -108,6 +115,10 @@ fn endpoint(declared: &Provider) -> CustomProvider {
 
 impl Host for PageHost {
     type Problem = Obstacle;
+
+    fn effects(&self) -> Effects {
+        self.effects
+    }
 
     fn toolsets(&self) -> &Arc<ToolsetRegistry> {
         &self.toolsets

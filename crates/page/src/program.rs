@@ -15,7 +15,7 @@ use llm_do_core::{
     origin::UntrustedSet,
     question::Requester,
 };
-use llm_do_host::{Grant, Host as _, Loaded, ModelSource, Opening, RunOptions, Session};
+use llm_do_host::{Effects, Grant, Host as _, Loaded, ModelSource, Opening, RunOptions, Session};
 use llm_do_models::Providers;
 use llm_do_program::{
     Checker, Diagnostic, LoadOptions, Request, Source, Start, exports,
@@ -44,6 +44,7 @@ pub fn load_options() -> LoadOptions {
         options: Arc::default(),
         run: None,
         scripts: BTreeMap::new(),
+        effects: Effects::Allowed,
         untrusted: Arc::new(UntrustedSet::default()),
     };
     LoadOptions {
@@ -111,6 +112,7 @@ impl PageProgram {
             untrusted: self.untrusted.of_run(run.clone()),
             run,
             scripts: BTreeMap::new(),
+            effects: Effects::Allowed,
         }
     }
 
@@ -158,7 +160,7 @@ impl PageProgram {
         texts: &BTreeMap<String, String>,
         given: impl Fn(&PageHost) -> Result<RunOptions, ApiError>,
     ) -> Result<Session<PageHost>, ApiError> {
-        let loaded = self.load(worker, options, run, texts).await?;
+        let loaded = self.load(worker, options, run, texts, Effects::Allowed).await?;
         let options = given(loaded.host())?;
         Ok(loaded.grant(options, ModelSource::Providers)?.open()?)
     }
@@ -173,6 +175,7 @@ impl PageProgram {
         options: &Arc<Options>,
         run: Option<Arc<str>>,
         texts: &BTreeMap<String, String>,
+        effects: Effects,
     ) -> Result<Loaded<PageHost>, ApiError> {
         // A run may load workers later, when files can't be waited for: a check reads everything that belongs to the
         // program.
@@ -184,7 +187,7 @@ impl PageProgram {
         };
         let request = Request { entry: worker.map(str::to_owned), ..Request::default() };
         let loading = || {
-            let means = Means { scripts: scripts.clone(), ..self.means(options, run.clone()) };
+            let means = Means { effects, scripts: scripts.clone(), ..self.means(options, run.clone()) };
             let opening = Opening {
                 source: self.source(Arc::clone(&tree), worker.map(str::to_owned)),
                 load_options: load_options(),

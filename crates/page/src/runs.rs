@@ -25,7 +25,7 @@ use llm_do_core::{
     question::{Answer, Question, QuestionId, Waiting},
     schema::sha256,
 };
-use llm_do_host::{Input, Invocation, Run, RunOptions, RunPorts, Said, Session};
+use llm_do_host::{Effects, Input, Invocation, Run, RunOptions, RunPorts, Said, Session};
 use llm_do_program::signatures::not_for_clients;
 use llm_do_records::{Compared, History, Journal, ReplayDriver, Section, WholeRun, page, sections};
 use serde::Deserialize;
@@ -694,7 +694,7 @@ impl Service {
                 invocation.options(base, &real).map_err(|error| ApiError::conflict(error.to_string()))?;
             Ok::<_, ApiError>(RunOptions { mode: Some(approval), unattended: Mode::Defer, ..options })
         };
-        let opened = program.load(Some(&entry), &options, None, &BTreeMap::new()).await?;
+        let opened = program.load(Some(&entry), &options, None, &BTreeMap::new(), Effects::Denied).await?;
         let redactor = Arc::clone(llm_do_host::Host::redactor(&**opened.host()));
         let driver = Arc::new(ReplayDriver::new(records.into(), redactor));
         let default = model.and_then(|name| name.parse().ok());
