@@ -8,6 +8,7 @@ mod libraries;
 mod looking;
 mod map;
 mod mcp;
+mod page;
 mod program;
 mod run;
 mod runs;
@@ -33,6 +34,7 @@ pub(crate) use libraries::{LibArgs, LibCommand, LibExportArgs};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use map::MapArgs;
 pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
+pub(crate) use page::PageArgs;
 pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramFlags, ShowArgs};
 pub(crate) use run::{
     ApprovalFlags, ApprovalMode, BudgetFlags, ExplainArgs, GateCommand, GrantsCommand, InputFlags,
@@ -183,6 +185,8 @@ Examples:
     Serve(Deferred<ServiceArgs>),
     /// Write types of a program's workers for Python, TypeScript or Rust
     Stubs(Deferred<StubsArgs>),
+    /// Write a page that runs a program in the browser
+    Page(Deferred<PageArgs>),
     /// Show, resume, replay, export and remove runs
     Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls

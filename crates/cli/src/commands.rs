@@ -23,6 +23,7 @@ pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;
 pub(crate) mod no_model;
+pub(crate) mod page;
 pub(crate) mod prices;
 pub(crate) mod replay;
 pub(crate) mod resume;

@@ -147,6 +147,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Lsp { stdio: _ } => commands::lsp::run(output),
         Command::Serve(serve) => commands::serve::run(serve, output),
         Command::Stubs(stubs) => commands::stubs::run(stubs, output),
+        Command::Page(page) => commands::page::run(page, output),
         Command::List(program) => commands::list::run(program, output),
         Command::Check(check) => match &check.explain {
             Some(code) => commands::check::explain(code, output),

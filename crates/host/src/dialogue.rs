@@ -312,11 +312,10 @@ impl Running {
     /// Stops the answer under way. Questions of the calls that are being stopped are withdrawn by the run. Only the user
     /// knows the effect of an interrupted tool: without an answer the run is suspended.
     fn stop<M>(&mut self) -> Effects<M> {
-        let is_unsettled =
-            |_: &QuestionId, question: &mut Question| matches!(question, Question::Settlement(_));
-        let unsettled: Vec<QuestionId> =
-            self.questions.extract_if(.., is_unsettled).map(|(id, _)| id).collect();
-        self.in_words.take_if(|id| unsettled.contains(id));
+        let is_unsettled = |(_, question): &(_, &Question)| matches!(question, Question::Settlement(_));
+        let unsettled = self.questions.iter().filter(is_unsettled).map(|(id, _)| id.clone());
+        let unsettled: Vec<QuestionId> = unsettled.collect();
+        unsettled.iter().for_each(|id| drop(self.close(id)));
         let stays = self.questions.keys().any(|id| id.step.is_restore()).then_some(News::FilesStay);
         let later = unsettled.into_iter().map(Effect::Later);
         [Effect::Stop].into_iter().chain(later).chain(stays.map(Effect::News)).collect()

@@ -42,7 +42,7 @@ pub(crate) type Unfinished = HashMap<RowId, Vec<Vec<u8>>>;
 
 /// The state of a row in the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowState {
+pub(crate) enum ResultState {
     /// The results do not contain the row.
     Missing,
     /// The row has an end that counts.
@@ -124,7 +124,7 @@ impl Journal {
     pub(crate) fn unfinished(
         &self,
         from: u64,
-        known: impl Fn(RowId) -> io::Result<RowState>,
+        known: impl Fn(RowId) -> io::Result<ResultState>,
     ) -> io::Result<Unfinished> {
         let mut segments = self.lock();
         let (mut found, mut forgotten) = (Unfinished::new(), HashSet::new());
@@ -140,7 +140,7 @@ impl Journal {
                 reader.read_until(b'\n', &mut line)?;
                 // Half a line, of a process that was killed.
                 let Some((id, rest)) = parse(&line) else { break };
-                if known(id)? == RowState::Ended {
+                if known(id)? == ResultState::Ended {
                     continue;
                 }
                 if rest == FORGET {
@@ -156,7 +156,7 @@ impl Journal {
         }
         // A process that was killed between a failure's result and its `forget`: the records are those of the failure.
         for (id, records) in &found {
-            if !forgotten.contains(id) && known(*id)? == RowState::Retried && is_whole(records) {
+            if !forgotten.contains(id) && known(*id)? == ResultState::Retried && is_whole(records) {
                 segments.forget(*id)?;
             }
         }
@@ -284,8 +284,8 @@ mod tests {
         RowKey::of("c", "{}").occurrence(n)
     }
 
-    fn ended(ended: bool) -> RowState {
-        if ended { RowState::Ended } else { RowState::Missing }
+    fn ended(ended: bool) -> ResultState {
+        if ended { ResultState::Ended } else { ResultState::Missing }
     }
 
     #[test]
@@ -295,12 +295,12 @@ mod tests {
         let journal = Journal::open(dir.path(), 3).unwrap();
         journal.of_row(id(0)).write(b"{}\n").unwrap();
         let again = Journal::open(dir.path(), 3).unwrap();
-        assert_eq!(again.unfinished(3, |_| Ok(RowState::Missing)).unwrap().len(), 1);
+        assert_eq!(again.unfinished(3, |_| Ok(ResultState::Missing)).unwrap().len(), 1);
         // Or one in the middle.
         again.of_row(id(1)).write(b"{}\n").unwrap();
         fs::remove_file(path_of(dir.path(), 3)).unwrap();
         let last = Journal::open(dir.path(), 0).unwrap();
-        assert_eq!(last.unfinished(0, |_| Ok(RowState::Missing)).unwrap().len(), 1);
+        assert_eq!(last.unfinished(0, |_| Ok(ResultState::Missing)).unwrap().len(), 1);
         last.of_row(id(2)).write(b"{}\n").unwrap();
         assert!(path_of(dir.path(), 5).exists());
     }
@@ -320,7 +320,7 @@ mod tests {
         journal.of_row(id(2)).write(end).unwrap();
         for _ in 0..2 {
             let again = Journal::open(dir.path(), 0).unwrap();
-            let known = |row| if row == id(2) { RowState::Missing } else { RowState::Retried };
+            let known = |row| if row == id(2) { ResultState::Missing } else { ResultState::Retried };
             let mut found: Vec<RowId> =
                 again.unfinished(0, |row| Ok(known(row))).unwrap().into_keys().collect();
             found.sort();

@@ -1,6 +1,6 @@
 //! The ends of rows: a line for each, found by a table.
 
-use crate::{journal::RowState, key::RowId, slots::Slots};
+use crate::{journal::ResultState, key::RowId, slots::Slots};
 use llm_do::runs::still_named;
 use llm_do_core::model::Usage;
 use serde::{Deserialize, Serialize};
@@ -168,11 +168,11 @@ impl Results {
     }
 
     /// Returns the state of a row.
-    pub(crate) fn known(&self, id: RowId) -> io::Result<RowState> {
+    pub(crate) fn known(&self, id: RowId) -> io::Result<ResultState> {
         Ok(match self.index.get(&id.0)?.map(Found::of_slot) {
-            None => RowState::Missing,
-            Some(found) if found.retried => RowState::Retried,
-            Some(_) => RowState::Ended,
+            None => ResultState::Missing,
+            Some(found) if found.retried => ResultState::Retried,
+            Some(_) => ResultState::Ended,
         })
     }
 

@@ -21,7 +21,7 @@ mod serving;
 mod untrusted_list;
 
 pub use ambient::{LocalDriver, Machine};
-pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
+pub use clean::{Cleaning, StoredRun, TUNINGS, remove_run, stored_runs};
 pub use files::still_named;
 pub use follow::{Follow, Part};
 pub use journal::{CreateError, JOURNAL_FILE, JournalLog, JournalWriter, ReopenError, fork};

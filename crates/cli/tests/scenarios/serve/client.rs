@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Lines, Read, Write},
     net::TcpStream,
     process::{Child, ChildStderr, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -23,10 +23,17 @@ pub(super) fn ci_token(scopes: &str, more: &str) -> String {
 /// A server that is listening. It is killed when dropped.
 pub(super) struct Server {
     child: Child,
-    /// Lines that the server has logged since its start.
-    log: Arc<Mutex<Vec<String>>>,
+    log: Arc<Log>,
     pub(super) address: String,
     pub(super) token: String,
+}
+
+/// The lines that a server has logged since its start.
+#[derive(Default)]
+struct Log {
+    lines: Mutex<Vec<String>>,
+    /// Notified of each line.
+    grew: Condvar,
 }
 
 /// The credentials of a page's session.
@@ -133,10 +140,13 @@ impl Server {
 
     fn kept(child: Child, lines: Lines<BufReader<ChildStderr>>, address: String, token: String) -> Self {
         // Its notes must not fill the pipe.
-        let log = Arc::<Mutex<Vec<String>>>::default();
+        let log = Arc::<Log>::default();
         let kept = Arc::clone(&log);
         std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| kept.lock().expect("no panic").push(line));
+            for line in lines.map_while(Result::ok) {
+                kept.lines.lock().expect("no panic").push(line);
+                kept.grew.notify_all();
+            }
         });
         Self { child, log, address, token }
     }
@@ -291,21 +301,18 @@ impl Server {
 
     /// Returns the lines that the server has logged since its start.
     pub(super) fn log(&self) -> Vec<String> {
-        self.log.lock().expect("no panic").clone()
+        self.log.lines.lock().expect("no panic").clone()
     }
 
     /// Waits for a line of its log that contains these words, and returns all lines so far. What the server has written
     /// before it answers may be read after the answer.
     pub(super) fn logged(&self, words: &str) -> Vec<String> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let log = self.log();
-            if log.iter().any(|line| line.contains(words)) {
-                return log;
-            }
-            assert!(Instant::now() < deadline, "{words}: {log:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let lacks = |log: &mut Vec<String>| !log.iter().any(|line| line.contains(words));
+        let log = self.log.lines.lock().expect("no panic");
+        let (log, waited) =
+            self.log.grew.wait_timeout_while(log, Duration::from_secs(60), lacks).expect("no panic");
+        assert!(!waited.timed_out(), "{words}: {log:?}");
+        log.clone()
     }
 
     /// Ends it in order.

@@ -294,7 +294,8 @@ fn hook_that_never_answers_or_redirects_holds_no_run_up_and_is_not_followed() {
     let scenario = with_notifiers(WEBHOOK, &redirecting);
     let server = Server::start(&scenario, &[]);
     server.post("/v1/runs?wait=60", &json!({"input": {"name": "Ada"}})).send();
-    let line = wait_until(|| server.log().into_iter().find(|line| line.contains("was not delivered")));
+    let log = server.logged("was not delivered");
+    let line = log.iter().find(|line| line.contains("was not delivered")).expect("a line");
     assert!(line.contains("notify team") && line.contains("status 307"), "{line}");
     assert!(!server.log().concat().contains("hidden-in-the-address"), "addresses are secrets");
     assert_eq!((redirecting.all().len(), elsewhere.all().len()), (1, 0));

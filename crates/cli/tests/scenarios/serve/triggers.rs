@@ -341,7 +341,7 @@ fn slots_start_runs_and_a_missed_one_starts_one() {
     let away = || fs::write(&noted, "2026-01-05T12:00:00Z\n").expect("written");
     away();
     let server = Server::start(&scenario, &[]);
-    wait_until(|| server.log().iter().any(|line| line.contains("nightly: missed the slot")).then_some(()));
+    server.logged("nightly: missed the slot");
     assert_eq!(scenario.runs().len(), 0);
     server.stop();
     away();
