@@ -3,6 +3,8 @@
 mod acp;
 mod ask;
 mod chat;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod deferred;
 mod libraries;
 mod looking;
@@ -29,6 +31,8 @@ use std::{ffi::OsString, path::PathBuf};
 pub(crate) use acp::AcpArgs;
 pub(crate) use ask::AskArgs;
 pub(crate) use chat::ChatArgs;
+#[cfg(feature = "cluster")]
+pub(crate) use cluster::{ClusterCommand, DatabaseArgs, MakeTenantArgs, StatusArgs, TenantArgs, WorkArgs};
 pub(crate) use deferred::Deferred;
 pub(crate) use libraries::{LibArgs, LibCommand, LibExportArgs};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
@@ -183,6 +187,10 @@ Examples:
     Mcp(McpCommand),
     /// Serve programs over HTTP: start runs, follow them, answer their questions
     Serve(Deferred<ServiceArgs>),
+    /// Run programs on many machines over Postgres
+    #[cfg(feature = "cluster")]
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Write types of a program's workers for Python, TypeScript or Rust
     Stubs(Deferred<StubsArgs>),
     /// Write a page that runs a program in the browser
@@ -439,7 +447,11 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["cluster", "page"];
+const PLANNED: &[&str] = &[
+    #[cfg(not(feature = "cluster"))]
+    "cluster",
+    "page",
+];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

@@ -5,6 +5,8 @@ pub(crate) mod ask;
 pub(crate) mod budgets;
 pub(crate) mod cases;
 pub(crate) mod check;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 pub(crate) mod complete;
 pub(crate) mod docs;
 pub(crate) mod doctor;

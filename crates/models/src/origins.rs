@@ -1,12 +1,12 @@
 //! Addresses of providers, for pages that may connect to nothing else.
 
-use crate::known::{KNOWN, Known};
+use crate::known::{KNOWN, KnownProvider};
 use url::Url;
 
 /// Returns the origin of the provider's own address. `None`: no provider of that name is known, or its address depends on the
 /// environment.
 pub fn origin_of_provider(provider: &str) -> Option<String> {
-    let base = Known::named(provider)?.base(&|_| None).ok()?;
+    let base = KnownProvider::named(provider)?.base(&|_| None).ok()?;
     origin_of_address(&base)
 }
 

@@ -172,7 +172,7 @@ fn everywhere() -> Vec<String> {
     origins
 }
 
-/// These origins and the further ones, sorted.
+/// The origins of both lists, sorted.
 fn connected(mut origins: Vec<String>, more: &[String]) -> Result<Vec<String>, Complaint> {
     for text in more {
         match origin_of_address(text) {

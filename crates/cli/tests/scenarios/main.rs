@@ -23,6 +23,8 @@ mod chat_terminal;
 mod chat_undo;
 mod chat_windows;
 mod check;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod completions;
 mod conditions;
 mod context;

@@ -17,8 +17,14 @@ fn a_page_is_not_written_over_other_files() {
     let scenario = desk().file("site/index.html", "<h1>Mine</h1>\n");
     let refused = scenario.run(&["page", ".", "-o", "site"]);
     assert_eq!(refused.code, Some(2), "{refused}");
-    assert!(refused.stderr.contains("the folder `site` has files that are not a page of llm-do"), "{refused}");
-    assert_eq!(fs::read_to_string(scenario.project().join("site/index.html")).expect("read"), "<h1>Mine</h1>\n");
+    assert!(
+        refused.stderr.contains("the folder `site` has files that are not a page of llm-do"),
+        "{refused}"
+    );
+    assert_eq!(
+        fs::read_to_string(scenario.project().join("site/index.html")).expect("read"),
+        "<h1>Mine</h1>\n"
+    );
 }
 
 #[test]
