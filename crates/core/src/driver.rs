@@ -99,7 +99,7 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// must await the future.
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>>;
     /// Records something that follows from earlier records (a call has started, a rule gave a verdict). The record is
-    /// written before this returns.
+    /// durable before the next step with an effect, before an outcome leaves the run, and before it is shown.
     fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt>;
     /// Makes calls in parallel, each in this process ([`Caller::make`]) or in another one, and returns the outcomes in
     /// the given order. All calls run to their end even if one halts.
@@ -109,7 +109,8 @@ pub trait Driver: MaybeSend + MaybeSync {
         caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
     /// Keeps the content of a file from before a call changes it, under its SHA-256, for the owner of the run only. It
-    /// is not a record, and it is never exported. Returns false if it was not kept.
+    /// is not a record, and it is never exported. Returns false if it was not kept. A driver may gather contents, as it
+    /// gathers records.
     fn keep_content(&self, _sha256: &str, _content: &[u8]) -> bool {
         false
     }
@@ -174,6 +175,14 @@ pub trait Driver: MaybeSend + MaybeSync {
             Ok(())
         })
     }
+    /// Completes when everything is durable that was recorded up to now. A launch awaits it before it reports the end of
+    /// the run.
+    ///
+    /// # Errors
+    /// The records can't be written.
+    fn settled(&self) -> BoxFuture<'_, Result<(), Halt>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Returns true if the run has been cancelled. Composites check this before they start something new.
     fn cancelled(&self) -> bool;
     /// Completes when the run is cancelled, for code that waits for another event at the same time.
@@ -185,7 +194,8 @@ pub trait Driver: MaybeSend + MaybeSync {
         Box::pin(std::future::pending())
     }
     /// The user's words during the answer of the conversation at `path`, if they are to be delivered before the request
-    /// of that turn; recorded under [`StepName::Now`]. Nothing is delivered before a request that was sent.
+    /// of that turn; recorded under [`StepName::Now`]. Nothing is delivered before a request that was sent. A driver does
+    /// not wait here: it delivers what has arrived by then, for example with its last batch of records.
     ///
     /// # Errors
     /// The journal can't be written.

@@ -170,6 +170,7 @@ impl Launch {
                 let ended = RecordKind::RunEnded { status: recorded, ending: end.to_ending(), usage };
                 let written = driver.record(&CallPath::root(), StepName::Run, ended);
                 halt = halt.or(written.err());
+                halt = halt.or(driver.settled().await.err());
                 // A result that is in no journal would be shown once and be lost with the process: it is no result yet. A
                 // resumed run comes to it again.
                 if let Some(unrecorded @ Halt::Journal(_)) = &halt

@@ -51,7 +51,7 @@ pub use memory_log::MemoryLog;
 pub use model_choice::DetectedModel;
 pub use obstacle::Obstacle;
 pub use options::{Client, IdempotencyKey, RunOptions};
-pub use past::{Decisions, Past, ResumeError};
+pub use past::{Decisions, Past, ResumeError, fits};
 pub use ports::{Ambient, RunLog, Written};
 pub use reach::Reach;
 pub use recorder::Recorder;

@@ -293,34 +293,37 @@ impl Past {
     pub fn history(&self) -> History {
         History::of(self.records.to_vec())
     }
+}
 
-    /// Checks that the program's workers, its manifest and the sets of its rules are those with which the run began.
-    pub fn fits<R, O>(&self, used: &[UsedDefinition]) -> Result<(), ResumeError<R, O>> {
-        let Some(Record { body: RecordKind::RunStarted { definitions, .. }, .. }) = self.records.first()
-        else {
-            return Ok(());
+/// Checks that a program's workers, its manifest and the sets of its rules are those with which the run of these records
+/// began.
+///
+/// # Errors
+/// A worker, or the code of its tools, has changed.
+pub fn fits<R, O>(records: &[Record], used: &[UsedDefinition]) -> Result<(), ResumeError<R, O>> {
+    let Some(Record { body: RecordKind::RunStarted { definitions, .. }, .. }) = records.first() else {
+        return Ok(());
+    };
+    for then in definitions {
+        let now = used.iter().find(|now| now.worker == then.worker);
+        let (worker, file) = (Arc::clone(&then.worker), Arc::clone(&then.file));
+        let Some(now) = now.filter(|now| now.sha256 == then.sha256) else {
+            return Err(ResumeError::Changed { worker, file });
         };
-        for then in definitions {
-            let now = used.iter().find(|now| now.worker == then.worker);
-            let (worker, file) = (Arc::clone(&then.worker), Arc::clone(&then.file));
-            let Some(now) = now.filter(|now| now.sha256 == then.sha256) else {
-                return Err(ResumeError::Changed { worker, file });
-            };
-            // Runs of earlier versions recorded no code.
-            if then.code_sha256.is_some() && then.code_sha256 != now.code_sha256 {
-                return Err(ResumeError::ChangedCode { worker, file });
-            }
+        // Runs of earlier versions recorded no code.
+        if then.code_sha256.is_some() && then.code_sha256 != now.code_sha256 {
+            return Err(ResumeError::ChangedCode { worker, file });
         }
-        // A manifest, or a set of a rule, that there was not then.
-        let is_new = |now: &&UsedDefinition| {
-            now.worker.starts_with('@') && !definitions.iter().any(|then| then.worker == now.worker)
-        };
-        match used.iter().find(is_new) {
-            Some(now) => {
-                Err(ResumeError::Changed { worker: Arc::clone(&now.worker), file: Arc::clone(&now.file) })
-            }
-            None => Ok(()),
+    }
+    // A manifest, or a set of a rule, that there was not then.
+    let is_new = |now: &&UsedDefinition| {
+        now.worker.starts_with('@') && !definitions.iter().any(|then| then.worker == now.worker)
+    };
+    match used.iter().find(is_new) {
+        Some(now) => {
+            Err(ResumeError::Changed { worker: Arc::clone(&now.worker), file: Arc::clone(&now.file) })
         }
+        None => Ok(()),
     }
 }
 

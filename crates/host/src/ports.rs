@@ -49,13 +49,22 @@ pub trait RunLog: MaybeSend + MaybeSync {
     /// # Errors
     /// [`Halt::Journal`]: the records can't be written.
     fn flush(&self) -> Result<(), Halt>;
+    /// Completes when the records are durable that were added up to now. A log that writes without waiting returns `None`:
+    /// what it has flushed is durable. A log over a network returns a future. The driver awaits it before a step with an
+    /// effect, before it puts a question, and before an outcome leaves the run.
+    ///
+    /// The future fails with [`Halt::Journal`] if the records can't be written.
+    fn durable(&self) -> Option<BoxFuture<'_, Result<(), Halt>>> {
+        None
+    }
     /// The time of a record written now, in milliseconds since 1970. The times of records never decrease.
     fn now_ms(&self) -> u64;
     /// The time of the last record in milliseconds since 1970; before the first record, the time of the beginning.
     fn last_ms(&self) -> u64;
     /// The redactor that removes secrets from the records.
     fn redactor(&self) -> &Arc<Redactor>;
-    /// Keeps the content of a file from before a call changes it, as [`Driver::keep_content`] does.
+    /// Keeps the content of a file from before a call changes it, as [`Driver::keep_content`] does. The content is durable
+    /// when the next [`durable`](Self::durable) completes, which is before the call changes the file.
     ///
     /// [`Driver::keep_content`]: llm_do_core::driver::Driver::keep_content
     fn keep_content(&self, _sha256: &str, _content: &[u8]) -> bool {

@@ -108,6 +108,12 @@ impl<L: RunLog> Recorder<L> {
         Ok(Self::over(log, ambient, operator, history))
     }
 
+    /// A driver of one call of a run whose beginning, resumes and end another driver records. The log contains what the
+    /// history of that call ([`History::of_call`]) was made of.
+    pub fn of_call(log: L, ambient: Arc<dyn Ambient>, operator: Arc<dyn Operator>, history: History) -> Self {
+        Self::over(log, ambient, operator, history)
+    }
+
     fn over(log: L, ambient: Arc<dyn Ambient>, operator: Arc<dyn Operator>, history: History) -> Self {
         let shared = InProcess::default();
         let queued = AtomicU32::new(history.queued_so_far(&CallPath::root()));
@@ -388,6 +394,9 @@ impl<L: RunLog> Recorder<L> {
         if listens {
             self.stopper.reset();
         }
+        if let Some(durable) = self.log.durable() {
+            durable.await?;
+        }
         let reply = {
             let recall = self.shared.known(&known, &waiting.id);
             let reply = async {
@@ -480,7 +489,11 @@ impl<L: RunLog> Driver for Recorder<L> {
             Ok(Begun::Before(stepped)) => return Box::pin(ready(Ok(*stepped))),
             Err(halt) => return Box::pin(ready(Err(halt))),
         };
+        let durable = if name.is_harmless() { None } else { self.log.durable() };
         Box::pin(async move {
+            if let Some(durable) = durable {
+                durable.await?;
+            }
             let timed = async move {
                 match deadline {
                     None => Ok(run.await),
@@ -621,6 +634,13 @@ impl<L: RunLog> Driver for Recorder<L> {
 
     fn now_ms(&self) -> u64 {
         self.history.now_ms()
+    }
+
+    fn settled(&self) -> BoxFuture<'_, Result<(), Halt>> {
+        match self.log.durable() {
+            Some(durable) => durable,
+            None => Box::pin(ready(Ok(()))),
+        }
     }
 
     fn cancelled(&self) -> bool {

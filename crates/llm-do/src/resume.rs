@@ -6,6 +6,7 @@ use crate::{
     run::Report,
     settings::{RunOptions, Settings},
 };
+use llm_do_core::journal::{Record, UsedDefinition};
 pub use llm_do_host::Decisions;
 use llm_do_host::Past;
 use llm_do_records::{History, Redactor};
@@ -109,4 +110,9 @@ impl PastRun {
     pub(crate) fn fork(&self, redactor: Arc<Redactor>) -> Result<PathBuf, ResumeError> {
         llm_do_runs::fork(&self.dir, redactor, &self.key).map_err(ResumeError::Reopen)
     }
+}
+
+/// Checks that these definitions are those with which the run of the records began.
+pub(crate) fn fits(records: &[Record], used: &[UsedDefinition]) -> Result<(), ResumeError> {
+    llm_do_host::fits(records, used)
 }

@@ -6,7 +6,7 @@ use crate::{
     machinery::Machinery,
     over_time::outside::CountedModel,
     problem::{NoKey, Problem},
-    resume::{Decisions, PastRun, ResumeError},
+    resume::{Decisions, PastRun, ResumeError, fits},
     run::Run,
     settings::{Input, RunOptions, Settings},
 };
@@ -261,8 +261,7 @@ impl Session {
     /// # Errors
     /// A worker, or the code of its tools, has changed.
     pub fn fits(&self, past: &PastRun) -> Result<(), Problem> {
-        let fits: Result<(), ResumeError> = past.fits(self.definitions());
-        Ok(fits?)
+        Ok(fits(past.records(), self.definitions())?)
     }
 
     /// Copies a run that waits into a new run ([`llm_do_runs::fork`]). Returns its folder.

@@ -76,6 +76,25 @@ impl History {
         Self { began_ms, ..Self::default() }
     }
 
+    /// Returns true if the history of the call at `call` needs the record of that call and step: those of the call and of
+    /// the calls below it, the beginnings and resumes of the run, and the beginnings and ends of the calls above it. A
+    /// driver that makes the call on another machine loads these alone.
+    pub fn concerns(call: &CallPath, path: &CallPath, step: &StepName) -> bool {
+        let frames = match step {
+            StepName::Run => true,
+            StepName::Call | StepName::End => call.is_within(path),
+            _ => false,
+        };
+        frames || path.is_within(call)
+    }
+
+    /// Makes the history of one call of a run and of the calls below it, from all records of the run or those that it
+    /// [concerns](Self::concerns).
+    pub fn of_call(call: &CallPath, mut records: Vec<Record>) -> Self {
+        records.retain(|record| Self::concerns(call, &record.path, &record.step));
+        Self::of(records)
+    }
+
     /// Makes the history of a run that was suspended or cut off.
     pub fn of(records: Vec<Record>) -> Self {
         let mut history = Self {

@@ -21,7 +21,8 @@ pub trait UntrustedPlaces: MaybeSend + MaybeSync {
     fn touch(&self, place: &Place) -> bool;
     /// The places of the list that lie in the place, which is itself excluded.
     fn within(&self, place: &Place) -> Vec<Place>;
-    /// Adds places, before anything is written in them.
+    /// Adds places, before anything is written in them. A list over a network may gather them as its driver gathers
+    /// records: they are durable before the step that writes there.
     ///
     /// # Errors
     /// The list can't be kept. The run can't continue, because a later run would trust the place.

@@ -297,6 +297,10 @@ impl Driver for InProcesses {
         self.inner.random(path, name)
     }
 
+    fn settled(&self) -> BoxFuture<'_, Result<(), Halt>> {
+        self.inner.settled()
+    }
+
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }

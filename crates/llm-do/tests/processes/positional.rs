@@ -151,6 +151,10 @@ impl Driver for Positional {
         self.inner.untrusted_places()
     }
 
+    fn settled(&self) -> BoxFuture<'_, Result<(), Halt>> {
+        self.inner.settled()
+    }
+
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }
