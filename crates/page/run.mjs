@@ -233,14 +233,17 @@ assert.deepEqual(ended("0/1.0").output, { decision: "blue", votes: 7 });
 assert.equal(ended("0/1.1").failure.kind, "invalid_input");
 
 // The files of the run hold its long value once and its secret never.
-const blobs = [...page.files.keys()].filter((path) => path.includes("/blobs/"));
-assert.equal(blobs.length, 1);
-assert.match(page.text(blobs[0]), /The key is \[secret DOOR_KEY\]/);
+const blobs = [...page.files.keys()].filter((path) => path.includes("/blobs/")).map((path) => page.text(path));
+const [meeting, ...others] = blobs.filter((text) => text.includes("We paint it blue"));
+assert.match(meeting, /The key is \[secret DOOR_KEY\]/);
+assert.deepEqual(others, []);
+assert(!blobs.join().includes("hunter2"));
 assert(!journal.includes("hunter2"));
 
 // Replayed, the run is the same; a changed program differs where it was changed.
 const same = await page.json("POST", `/v1/runs/${run}/replay`);
 assert.deepEqual([same.whole, same.divergence], [true, null]);
+assert.deepEqual(same.compared, { calls: 6, requests: 6, tools: 2 });
 page.files.set("notes/workers/reader.worker", Buffer.from(project["notes/workers/reader.worker"].replace("Find the", "Look for the")));
 const changed = new Page(await Both.make(), {}, options);
 changed.files = page.files;
@@ -248,6 +251,14 @@ const { divergence } = await changed.json("POST", `/v1/runs/${run}/replay`);
 assert.equal(divergence.path, "0/1.0");
 assert.deepEqual(divergence.sections.map(({ name }) => name), ["instructions"]);
 changed.engine.end();
+
+// Half a record is followed to its end.
+const half = records.slice(0, records.length / 2).map((record) => JSON.stringify(record) + "\n");
+const cut = new Page(await Both.make(), { ...project, [`notes/.llm-do/runs/${run}/journal.jsonl`]: half.join("") }, options);
+for (const [path, content] of page.files) if (path.includes("/blobs/")) cut.files.set(path, content);
+const part = await cut.json("POST", `/v1/runs/${run}/replay`);
+assert.deepEqual([part.whole, part.divergence], [false, null]);
+cut.engine.end();
 
 // The page of the run, and its stream.
 const { text: html } = await page.ask("GET", `/v1/runs/${run}/export`);

@@ -61,6 +61,8 @@ export interface ToolContext<P = Record<never, never>> {
   };
   /** Calls a worker, or a tool of the worker. */
   readonly call: [keyof P] extends [never] ? AnyCall : CallOf<P>;
+  /** Calls a worker or a tool for each of the items, at once. More items than `limit` are an error, and no call is made. */
+  map<T = unknown>(items: Iterable<unknown>, name: string, options: { limit: number }): Promise<T[]>;
   /** Calls a tool of the worker. */
   callTool<T = unknown>(name: string, input?: unknown): Promise<T>;
   /** Runs an effect once: a resumed run gets the recorded value. */

@@ -279,6 +279,9 @@ impl<'a> Attempt<'a> {
                     Ok(judgement) => said.push(judgement),
                     Err(failure) => return Ok(Some(failure)),
                 },
+                End::Failed(failure) if failure.kind == FailureKind::Limit && self.is_used_up() => {
+                    return Err(Stopped::Cost);
+                }
                 End::Failed(failure) => return Ok(Some(format!("judge: `{judge}` failed: {failure}"))),
                 End::Suspended(_) => return Ok(Some(format!("judge: `{judge}` waits for an operator"))),
             }
@@ -304,7 +307,7 @@ impl<'a> Attempt<'a> {
             ..settings.request
         };
         settings.run.paths_below = Some(self.workspace.root().to_owned());
-        settings.run.budgets_of = Some(self.suite.lone.as_ref().unwrap_or(&self.suite.root).clone());
+        settings.run.budgets_of = Some(self.suite.counted().to_owned());
         if let Some(left) = self.left() {
             let own = settings.run.budget.max_cost_usd;
             settings.run.budget.max_cost_usd = Some(own.map_or(left, |own| own.min(left)));

@@ -111,6 +111,11 @@ impl Suite {
     pub fn root(&self) -> &Path {
         &self.root
     }
+
+    /// Returns the program whose budgets over time count the runs: its root, or the file of a lone worker.
+    pub fn counted(&self) -> &Path {
+        self.lone.as_ref().unwrap_or(&self.root)
+    }
 }
 
 /// Lists each file of cases with its worker. `check` has reported the files without one.

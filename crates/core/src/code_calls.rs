@@ -231,6 +231,26 @@ impl<'a> CodeCalls<'a> {
         Ok(CodeCall { spec, function, definition })
     }
 
+    /// Returns true if a call has no record, while a call that the code made before the run was resumed is still to be
+    /// made again. Code that takes another path than before must not have a further effect.
+    pub fn is_ahead(&self, call: &CodeCall) -> bool {
+        let driver = &*self.engine.host().driver;
+        driver.recorded_origins(&call.spec.path).is_none() && driver.left_out(self.path).is_some()
+    }
+
+    /// The error for code that waits for calls which are ahead ([`CodeCalls::is_ahead`]), and which has no other way to
+    /// continue.
+    pub fn diverged(&self, ahead: &CodeCall) -> Halt {
+        let left_out = self.engine.host().driver.left_out(self.path);
+        let left_out = left_out.map_or_else(String::new, |path| format!(" at {path}"));
+        let reason = format!(
+            "the call{left_out} was recorded, and the program, which runs again, calls `{}` instead of it: it took another \
+             path. That call was not made. Programs must not depend on the time, on random numbers or on the order of a set",
+            ahead.function.meta.name
+        );
+        Halt::Diverged { path: self.path.clone(), step: StepName::Call, reason }
+    }
+
     /// Makes the call.
     ///
     /// # Errors

@@ -126,6 +126,10 @@ pub trait Driver: MaybeSend + MaybeSync {
     fn recorded_origins(&self, _path: &CallPath) -> Option<Origins> {
         None
     }
+    /// Returns a call directly below `path` that is recorded and that this execution has not made yet.
+    fn left_out(&self, _path: &CallPath) -> Option<CallPath> {
+        None
+    }
     /// Puts a question to the operator and waits for the answer without a time limit. Question and answer are
     /// recorded under this step. If the answer is known at once, only the answer is recorded.
     fn exchange<'a>(

@@ -459,6 +459,10 @@ pub trait Composite: MaybeSend + MaybeSync {
     fn describe(&self, _offered: &[Function]) -> Option<Arc<str>> {
         None
     }
+    /// Returns false if a model is not shown the function beside these other ones.
+    fn is_offered(&self, _others: &[Function]) -> bool {
+        true
+    }
     /// Returns true if the function checks its arguments by more than their schema ([`Composite::check`]).
     fn checks(&self) -> bool {
         false

@@ -548,6 +548,10 @@ impl<L: RunLog> Driver for Recorder<L> {
         self.history.recorded_origins(path)
     }
 
+    fn left_out(&self, path: &CallPath) -> Option<CallPath> {
+        self.history.left_out(path).cloned()
+    }
+
     fn exchange<'a>(
         &'a self,
         path: &'a CallPath,

@@ -20,6 +20,7 @@ mod default_model;
 mod exchange;
 mod failure;
 mod known;
+mod origins;
 mod prices;
 mod providers;
 mod remote;
@@ -29,6 +30,7 @@ mod transport;
 pub use batch::{BatchModel, BatchOutcome, BatchState};
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;
+pub use origins::{origin_of_address, origin_of_provider, origins_of_providers};
 pub use prices::PriceList;
 pub use providers::{KeySource, Providers};
 #[cfg(not(target_arch = "wasm32"))]

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// What the host reports of an effect.
+/// A report of the host about an effect.
 #[derive(Debug)]
 pub(crate) enum Got {
     Done(Done),

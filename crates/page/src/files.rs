@@ -30,7 +30,7 @@ pub(crate) fn path_of(place: &Place) -> String {
     place.as_str().trim_start_matches('/').to_owned()
 }
 
-/// What is at a path.
+/// A file or folder at a path.
 struct Found {
     kind: FileKind,
     bytes: u64,

@@ -38,7 +38,7 @@ pub(crate) struct PageHost {
     untrusted: Arc<UntrustedSet>,
 }
 
-/// What a program is opened with.
+/// The means with which a program is opened.
 pub(crate) struct Means {
     pub(crate) bridge: Bridge,
     pub(crate) options: Arc<Options>,

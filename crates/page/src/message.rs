@@ -17,7 +17,7 @@ pub struct Message {
     pub now_ms: u64,
     /// The date where the user is.
     pub today: Arc<str>,
-    /// What has happened, in order.
+    /// The inputs, in order.
     pub inputs: Vec<Input>,
 }
 
@@ -82,7 +82,7 @@ pub enum Input {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppRequest {
-    /// Its number.
+    /// The number of the request.
     pub id: RequestId,
     /// The method.
     pub method: String,
@@ -140,7 +140,7 @@ pub struct Done {
     /// The kind of what is at a path.
     #[serde(default)]
     pub kind: Option<FileKind>,
-    /// When a file was changed.
+    /// The time of the file's last change, in milliseconds since 1970.
     #[serde(default)]
     pub modified_ms: Option<u64>,
     /// The entries of a folder.
@@ -172,7 +172,7 @@ pub struct FileEntry {
     /// The size of a file.
     #[serde(default)]
     pub bytes: u64,
-    /// When it was changed.
+    /// The time of the last change, in milliseconds since 1970.
     #[serde(default)]
     pub modified_ms: Option<u64>,
 }
@@ -183,7 +183,7 @@ pub struct FileEntry {
 pub enum ErrorKind {
     /// The file or folder does not exist.
     Missing,
-    /// It exists already.
+    /// The file or folder exists already.
     Exists,
     /// A folder in place of a file, or the reverse.
     WrongKind,
@@ -226,7 +226,7 @@ pub struct Effects {
 pub enum Effect {
     /// Adds to a journal.
     Append {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run.
         run: Arc<str>,
@@ -237,7 +237,7 @@ pub enum Effect {
     },
     /// Creates or replaces a file that belongs to a journal.
     Store {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run.
         run: Arc<str>,
@@ -248,7 +248,7 @@ pub enum Effect {
     },
     /// Reads a file.
     Read {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The file.
         path: String,
@@ -259,14 +259,14 @@ pub enum Effect {
     },
     /// Looks at a path.
     Stat {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The path.
         path: String,
     },
     /// Lists a folder.
     List {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The folder.
         path: String,
@@ -277,7 +277,7 @@ pub enum Effect {
     },
     /// Creates or replaces a file.
     Write {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run that it depends on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,7 +291,7 @@ pub enum Effect {
     },
     /// Creates a folder.
     Folder {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run that it depends on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -301,7 +301,7 @@ pub enum Effect {
     },
     /// Moves a file or folder.
     Move {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run that it depends on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,7 +313,7 @@ pub enum Effect {
     },
     /// Removes a file or folder.
     Remove {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run that it depends on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -325,7 +325,7 @@ pub enum Effect {
     },
     /// Takes a lock.
     Lock {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The lock.
         name: String,
@@ -337,7 +337,7 @@ pub enum Effect {
     },
     /// Sends a request.
     Send {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The run that it depends on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -354,7 +354,7 @@ pub enum Effect {
     },
     /// Waits.
     Wait {
-        /// Its number.
+        /// The number of the effect.
         id: EffectId,
         /// The time.
         ms: u64,

@@ -62,7 +62,7 @@ pub(crate) struct PageProgram {
     checker: Mutex<Option<Checker>>,
 }
 
-/// What a request of the app says about a run.
+/// The settings of one run in a request of the app.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) chat: bool,
@@ -189,25 +189,31 @@ impl PageProgram {
                 load_options: load_options(),
                 request: request.clone(),
             };
-            Loaded::load(opening, |program| Ok(means.host(program)))
+            Loaded::load(opening, |program| {
+                let mut means = means;
+                let workers = program.loaded();
+                let models = workers.iter().flat_map(|worker| &worker.models).chain(program.models());
+                means.scripts.extend(self.scripts_of(models.map(ToString::to_string)));
+                Ok(means.host(program))
+            })
         };
         Ok(loaded(&self.bridge, &self.tree, loading).await?)
     }
 
     /// Reads the script that replaces the models, if the visitor has chosen one.
     async fn scripts(&self, options: &Options) -> BTreeMap<String, String> {
-        let named = options.model.iter().chain(&options.default_model);
-        let paths: Vec<String> = named
-            .filter_map(|name| Some(name.strip_prefix("script:")?.trim_start_matches("./").to_owned()))
-            .collect();
-        let read = || {
-            let text = |path: &String| {
-                let bytes = self.tree.read(path, 1 << 20).ok()?;
-                Some((path.clone(), String::from_utf8_lossy(&bytes).into_owned()))
-            };
-            paths.iter().filter_map(text).collect()
+        let named = || options.model.iter().chain(&options.default_model).cloned();
+        loaded(&self.bridge, &self.tree, || self.scripts_of(named())).await
+    }
+
+    /// Returns the scripts among these models, by path, as far as they were read.
+    fn scripts_of(&self, models: impl Iterator<Item = String>) -> BTreeMap<String, String> {
+        let text = |model: String| {
+            let path = model.strip_prefix("script:")?.trim_start_matches("./").to_owned();
+            let bytes = self.tree.read(&path, 1 << 20).ok()?;
+            Some((path, String::from_utf8_lossy(&bytes).into_owned()))
         };
-        loaded(&self.bridge, &self.tree, read).await
+        models.filter_map(text).collect()
     }
 }
 

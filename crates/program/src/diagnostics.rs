@@ -67,12 +67,23 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Creates an error.
+    /// Creates an error. Its code begins with `E`.
     pub fn error(code: Code, message: impl Into<String>) -> Self {
+        debug_assert!(code.id.starts_with('E'), "{} is the code of a warning", code.id);
+        Self::new(Severity::Error, code, message.into())
+    }
+
+    /// Creates a warning. Its code begins with `W`.
+    pub fn warning(code: Code, message: impl Into<String>) -> Self {
+        debug_assert!(code.id.starts_with('W'), "{} is the code of an error", code.id);
+        Self::new(Severity::Warning, code, message.into())
+    }
+
+    fn new(severity: Severity, code: Code, message: String) -> Self {
         Self {
             code,
-            severity: Severity::Error,
-            message: message.into(),
+            severity,
+            message,
             span: None,
             label: None,
             notes: Vec::new(),
@@ -81,11 +92,6 @@ impl Diagnostic {
             nearest: Vec::new(),
             fix: None,
         }
-    }
-
-    /// Creates a warning.
-    pub fn warning(code: Code, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
 
     /// Sets the place.

@@ -18,6 +18,8 @@ pub mod diagnostics;
 mod effective;
 mod fence;
 pub mod front_matter;
+#[cfg(not(target_arch = "wasm32"))]
+mod homes;
 pub mod init;
 pub mod json_schema;
 pub mod keys;

@@ -224,7 +224,7 @@ fn metadata(keys: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
             Fix::rewrite("put it in quotes", &value.span, quoted)
         });
         let message = format!("`metadata.{}` must be text, not {}", entry.key, value.kind());
-        found.push(Diagnostic::warning(codes::BAD_SKILL, message).at(&value.span).fix(fix.flatten()));
+        found.push(Diagnostic::warning(codes::SKILL_METADATA, message).at(&value.span).fix(fix.flatten()));
     }
     let version = node.get("version")?;
     let version = version.as_text().map_or_else(|| version.span.text().to_owned(), str::to_owned);
@@ -273,12 +273,9 @@ fn files(
                     Err(error) => {
                         let shown = tree.shown(&join(folder, &path));
                         found.push(
-                            Diagnostic::warning(
-                                codes::SKILL_FOLDER,
-                                format!("`{shown}` is left out: {error}"),
-                            )
-                            .at(&whole)
-                            .help("copy the file into the skill's folder"),
+                            Diagnostic::warning(codes::SKILL_LINK, format!("`{shown}` is left out: {error}"))
+                                .at(&whole)
+                                .help("copy the file into the skill's folder"),
                         );
                     }
                 },

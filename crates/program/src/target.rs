@@ -4,6 +4,7 @@
 pub use crate::request::Request;
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
+    homes,
     library::DiskLibraries,
     load_options::LoadOptions,
     manifest::{MANIFESTS, Manifest, is_project},
@@ -55,14 +56,9 @@ impl Request {
             module_imports: self.module_imports,
             code: None,
             older_forms: Some(older_forms),
-            home: around.home.as_deref().and_then(home_place),
+            homes: homes::of(around.home.as_deref()),
         }
     }
-}
-
-/// Returns the home directory with its links resolved, or as written if it can't be read.
-fn home_place(home: &Path) -> Option<Place> {
-    Some(Place::new(fs::canonicalize(home).unwrap_or_else(|_| home.to_owned()).to_str()?))
 }
 
 /// Returns the roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in

@@ -59,7 +59,7 @@ impl RuleCode for HostedRule {
                     }
                     Event::Failed(error) => return Err(error.message),
                     Event::Died(death) => return Err(death.reason.to_string()),
-                    Event::Callback { .. } | Event::StepEnd { .. } | Event::Log(_) => {}
+                    Event::Callback { .. } | Event::StepEnd { .. } | Event::Log(_) | Event::Idle(_) => {}
                 }
             }
         })

@@ -44,6 +44,8 @@ pub(crate) enum Event {
     Failed(CodeError),
     /// The code makes a call or begins a step.
     Callback { cb: u64, op: Op },
+    /// The code waits for answers to its calls, as [`Ongoing::ask_idle`] asked.
+    Idle(u64),
     /// A step of the code ended.
     StepEnd { cb: u64, value: Value, error: Option<CodeError> },
     /// The code printed text.
@@ -192,7 +194,7 @@ impl Host {
             }
         }
         self.send(&message(id));
-        Ongoing { host: Arc::clone(self), id, events, denied, ended: false }
+        Ongoing { host: Arc::clone(self), id, events, denied, idle: 0, ended: false }
     }
 
     /// Asks a question that is not a call: the functions of modules, or the schema of a class. The caller asks one
@@ -242,6 +244,8 @@ pub(crate) struct Ongoing {
     events: mpsc::UnboundedReceiver<Event>,
     /// The number of denials when it began.
     denied: u64,
+    /// The number of the last question for [`Event::Idle`].
+    idle: u64,
     ended: bool,
 }
 
@@ -278,6 +282,13 @@ impl Ongoing {
     /// Returns true if the code of the call has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Asks for [`Event::Idle`], and returns its number. It comes after everything that earlier answers lead to.
+    pub(crate) fn ask_idle(&mut self) -> u64 {
+        self.idle += 1;
+        self.host.send(&ToHost::Idle { id: self.id, number: self.idle });
+        self.idle
     }
 
     /// Notifies the host that the call is cancelled. Code that is not running ends without being run.
@@ -371,6 +382,7 @@ fn dispatch(shared: &Shared, message: FromHost) {
         FromHost::Error { id: Some(id), error } => (id, Event::Failed(error)),
         FromHost::Callback { id, cb, op } => (id, Event::Callback { cb, op }),
         FromHost::StepEnd { id, cb, value, error } => (id, Event::StepEnd { cb, value, error }),
+        FromHost::Idle { id, number } => (id, Event::Idle(number)),
         FromHost::Log { id: Some(id), text } => (id, Event::Log(text)),
         FromHost::Log { id: None, text } => return print(&state, &text),
         answer @ (FromHost::Loaded { .. }

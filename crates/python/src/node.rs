@@ -31,6 +31,9 @@ const OLDEST: (u32, u32) = (22, 18);
 pub(crate) const ARGUMENTS: [&str; 2] =
     ["--disable-warning=ExperimentalWarning", "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON"];
 
+/// Further arguments of a Node that runs programs of models: its own parser can be reached, and no text becomes code.
+pub(crate) const OF_PROGRAMS: [&str; 2] = ["--expose-internals", "--disallow-code-generation-from-strings"];
+
 /// The folder of installed packages.
 pub(crate) const PACKAGES: &str = "node_modules";
 

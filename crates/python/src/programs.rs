@@ -1,4 +1,4 @@
-//! The toolset kind `programs`: code that a model writes, with its one tool `run_program` (`docs/guides/programs.md`).
+//! The toolset kind `programs`: code that a model writes, with its tool `run_program` (`docs/guides/programs.md`).
 //!
 //! A program runs as any other code that makes calls ([`crate::tool`]): same hosts, keys, gate and budgets. Beyond that, it
 //! is checked before any rule decides (`check`), its process sees no files and no network, and each program has a process
@@ -13,7 +13,7 @@ mod signature;
 mod tree;
 
 use crate::python::Python;
-use language::DESCRIPTION;
+use language::Dialect;
 use llm_do_core::{
     function::{Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk},
     gate::Pattern,
@@ -23,15 +23,18 @@ use llm_do_core::{
     toolset::{ConfigurationProblem, ToolsetContext, ToolsetKind, ToolsetRuntime},
     worker::{Language, WorkerDefinition},
 };
-use run::RunProgram;
+use run::{DescribeFunctions, RunProgram};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// Name of the kind.
 const NAME: &str = "programs";
 
-/// Name of its only tool.
+/// Name of its tool.
 const RUN_PROGRAM: &str = "run_program";
+
+/// Name of the tool that returns types, which is offered where they are too long for a description.
+const DESCRIBE: &str = "describe_functions";
 
 /// The greatest number of calls of a program, if the configuration has none.
 const MOST_CALLS: u64 = 200;
@@ -45,8 +48,9 @@ pub struct Programs {
 }
 
 /// The configuration of the kind.
-#[derive(Clone, Debug)]
 struct Settings {
+    /// The languages of programs, the default first.
+    dialects: Vec<&'static Dialect>,
     /// The functions that programs may call; without patterns, all functions of the worker.
     calls: Option<Vec<Pattern>>,
     /// The greatest number of calls of one program.
@@ -73,7 +77,7 @@ impl ToolsetKind for Programs {
     }
 
     fn tools(&self) -> &'static [&'static str] {
-        &[RUN_PROGRAM]
+        &[RUN_PROGRAM, DESCRIBE]
     }
 
     /// Returns false: a function of a program without the toolset may have this name.
@@ -81,12 +85,16 @@ impl ToolsetKind for Programs {
         false
     }
 
-    fn risk(&self, _tool: &str) -> Option<Risk> {
-        Some(Risk::Exec)
+    fn risk(&self, tool: &str) -> Option<Risk> {
+        Some(if tool == DESCRIBE { Risk::Read } else { Risk::Exec })
     }
 
     fn input(&self, tool: &str) -> Option<Schema> {
-        (tool == RUN_PROGRAM).then(input)
+        match tool {
+            RUN_PROGRAM => Some(input(&[])),
+            DESCRIBE => Some(described()),
+            _ => None,
+        }
     }
 
     fn problems(&self, _worker: &WorkerDefinition, configuration: &Value) -> Vec<ConfigurationProblem> {
@@ -112,7 +120,12 @@ impl ToolsetKind for Programs {
 
     fn configuration(&self) -> Schema {
         Schema::of_keys(json!({
-            "language": {"enum": ["python"]},
+            "language": {
+                "anyOf": [
+                    {"enum": ["python", "typescript"]},
+                    {"type": "array", "items": {"enum": ["python", "typescript"]}, "minItems": 1, "uniqueItems": true},
+                ],
+            },
             "calls": {"type": "array", "items": {"type": "string"}, "minItems": 1},
             "max_calls": {"type": "integer", "minimum": 1, "maximum": 10000},
             "timeout": {"type": "number", "exclusiveMinimum": 0},
@@ -133,6 +146,7 @@ impl ToolsetRuntime for Programs {
             let calls = patterns(configuration).map(Pattern::parse).collect::<Result<Vec<_>, _>>();
             let calls = calls.map_err(|error| error.to_string())?;
             let settings = Settings {
+                dialects: dialects(configuration),
                 calls: configuration.get("calls").map(|_| calls),
                 max_calls: configuration.get("max_calls").and_then(Value::as_u64).unwrap_or(MOST_CALLS),
                 pre_approved: configuration.get("pre_approved").is_some(),
@@ -145,14 +159,15 @@ impl ToolsetRuntime for Programs {
                 }
                 None => None,
             };
+            let settings = Arc::new(settings);
             let timeout = configuration.get("timeout").and_then(Value::as_f64);
             let meta = FunctionMeta {
                 source: FunctionSource::Toolset(NAME.into()),
                 name: RUN_PROGRAM.into(),
                 tool_name: RUN_PROGRAM.into(),
                 aliases: &[],
-                description: DESCRIPTION.into(),
-                input: Arc::new(input()),
+                description: settings.dialects[0].description.into(),
+                input: Arc::new(input(&settings.dialects)),
                 output,
                 risk: Risk::Exec,
                 concurrency: Concurrency::ByRisk,
@@ -163,10 +178,23 @@ impl ToolsetRuntime for Programs {
                 wildcard: false,
                 policy: context.policy.clone(),
             };
-            let run =
-                RunProgram::new(Arc::clone(python), Language::Python, settings, meta.clone(), context.run);
+            let describe = FunctionMeta {
+                name: DESCRIBE.into(),
+                tool_name: DESCRIBE.into(),
+                description: "Returns the types of functions that a program may call.".into(),
+                input: Arc::new(described()),
+                output: None,
+                risk: Risk::Read,
+                timeout: None,
+                ..meta.clone()
+            };
+            let run = RunProgram::new(Arc::clone(python), Arc::clone(&settings), meta.clone(), context.run);
             run.warm();
-            Ok(vec![Function { meta, body: Implementation::Composite(Arc::new(run)), rule: None }])
+            let function = |meta, body| Function { meta, body: Implementation::Composite(body), rule: None };
+            Ok(vec![
+                function(meta, Arc::new(run)),
+                function(describe, Arc::new(DescribeFunctions { settings })),
+            ])
         })
     }
 }
@@ -176,8 +204,31 @@ fn patterns(configuration: &Value) -> impl Iterator<Item = &str> {
     configuration.get("calls").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn input() -> Schema {
+/// Returns the languages of programs, the default first.
+fn dialects(configuration: &Value) -> Vec<&'static Dialect> {
+    let named: Vec<&str> = match configuration.get("language") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(name)) => vec![name],
+        _ => Vec::new(),
+    };
+    let dialects: Vec<_> = named.into_iter().filter_map(Dialect::named).collect();
+    if dialects.is_empty() { vec![Dialect::of(Language::Python)] } else { dialects }
+}
+
+fn described() -> Schema {
     Schema::built_in(json!({
+        "type": "object",
+        "properties": {
+            "names": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "The functions."},
+        },
+        "required": ["names"],
+        "additionalProperties": false,
+    }))
+}
+
+/// Returns the schema of a call. It names a language where there are several.
+fn input(dialects: &[&Dialect]) -> Schema {
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "code": {"type": "string", "maxLength": LONGEST, "description": "The program. It defines `main(input, ctx)`."},
@@ -186,5 +237,11 @@ fn input() -> Schema {
         },
         "required": ["code", "why"],
         "additionalProperties": false,
-    }))
+    });
+    if let [first, _, ..] = dialects {
+        let names: Vec<&str> = dialects.iter().map(|dialect| dialect.name).collect();
+        schema["properties"]["language"] =
+            json!({"enum": names, "default": first.name, "description": "The language of the program."});
+    }
+    Schema::built_in(schema)
 }

@@ -404,9 +404,20 @@ impl Python {
         let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
         let mut env = confine::env_allowlist(|name| environment(name));
         env.extend(reach.env.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
-        let mut args: Vec<OsString> = match reach.language {
-            Language::Python => ["-I", "-B", "-X", "utf8"].map(OsString::from).to_vec(),
-            Language::Script => node::ARGUMENTS.map(OsString::from).to_vec(),
+        let mut args: Vec<OsString> = match (reach.language, reach.is_of_program()) {
+            (Language::Python, false) => ["-I", "-B", "-X", "utf8"].map(OsString::from).to_vec(),
+            (Language::Python, true) => {
+                // Sets have one order in each process, so that a program takes the same path when it runs again. `-I` would
+                // ignore the variable. The environment holds no other one of Python's.
+                env.push(("PYTHONHASHSEED".to_owned(), "0".to_owned()));
+                ["-s", "-B", "-X", "utf8"].map(OsString::from).to_vec()
+            }
+            (Language::Script, false) => node::ARGUMENTS.map(OsString::from).to_vec(),
+            (Language::Script, true) => [node::ARGUMENTS.as_slice(), &node::OF_PROGRAMS]
+                .concat()
+                .into_iter()
+                .map(OsString::from)
+                .collect(),
         };
         args.extend([interpreter.host.clone().into(), "3".into()]);
         if !links.is_empty() {

@@ -118,9 +118,14 @@ impl HostedTool {
         }
     }
 
+    /// Returns true if the code is a program that a model wrote.
+    fn is_program(&self) -> bool {
+        matches!(self.takes, Takes::Program)
+    }
+
     /// Returns the seat of a call that has a process for itself. A program leaves nothing for the next one.
     fn alone(&self) -> Seat {
-        if matches!(self.takes, Takes::Program) { Seat::Once } else { Seat::Alone }
+        if self.is_program() { Seat::Once } else { Seat::Alone }
     }
 
     /// Begins the call in its seat, in a process that may take as long as `limit` to start.
@@ -161,12 +166,18 @@ impl HostedTool {
     }
 
     /// Returns the next act of code that makes calls. A call that can't be made is answered here: the code may make
-    /// another.
-    async fn next(&self, flight: &mut InFlight, calls: &CodeCalls<'_>, steps: &mut Steps) -> Next {
+    /// another. That it waits is one where that question was asked last.
+    async fn next(
+        &self,
+        flight: &mut InFlight,
+        calls: &CodeCalls<'_>,
+        steps: &mut Steps,
+        idle: Option<u64>,
+    ) -> Next {
         loop {
             let (cb, name, input, only_tools) = match flight.next().await {
                 Event::Callback { cb, op: Op::Step { .. } | Op::StateGet { .. } | Op::StateSet { .. } }
-                    if matches!(self.takes, Takes::Program) =>
+                    if self.is_program() =>
                 {
                     let message = "a program of a model has neither steps nor state: use variables";
                     fail(flight, cb, &Failure::new(FailureKind::Definition, message));
@@ -180,9 +191,7 @@ impl HostedTool {
                     return Next::State { cb, name, value: Some(value) };
                 }
                 // A program calls what its model is shown.
-                Event::Callback { cb, op: Op::Call { name, input } } => {
-                    (cb, name, input, matches!(self.takes, Takes::Program))
-                }
+                Event::Callback { cb, op: Op::Call { name, input } } => (cb, name, input, self.is_program()),
                 Event::Callback { cb, op: Op::CallTool { name, input } } => (cb, name, input, true),
                 Event::StepEnd { cb, value, error } => {
                     let result = match error {
@@ -195,6 +204,8 @@ impl HostedTool {
                     continue;
                 }
                 Event::Log(_) => continue,
+                Event::Idle(number) if Some(number) == idle => return Next::Idle,
+                Event::Idle(_) => continue,
                 Event::Result(value, blobs) => return Next::Done { value, blobs },
                 Event::Failed(error) => return Next::Failed(error),
                 Event::Died(death) => return Next::Died(death),
@@ -207,13 +218,15 @@ impl HostedTool {
     }
 
     /// Formats the message about a time limit. It depends on the limit alone: a resume must fail with the same words.
-    fn out_of_time(&self, limit: Duration) -> String {
+    fn out_of_time(&self, limit: Duration, is_of_call: bool) -> String {
         let name = &self.tool.name;
         let seconds = limit.as_secs_f64();
-        if matches!(self.takes, Takes::Program) {
+        if self.is_program() {
+            // A limit of its own is one of the whole program.
+            let of = if is_of_call { "in all (`timeout`)" } else { "between two calls" };
             return format!(
                 "The program was stopped: it did not make its next call or return in time. It may work for {seconds} s \
-                 between two calls, or less where the time limit of its worker ends before that."
+                 {of}, or less where the time limit of its worker ends before that."
             );
         }
         format!(
@@ -224,7 +237,7 @@ impl HostedTool {
     }
 
     fn died(&self, Death { reason, alone }: &Death) -> String {
-        let name = if matches!(self.takes, Takes::Program) { "the program" } else { &self.tool.name };
+        let name = if self.is_program() { "the program" } else { &self.tool.name };
         match alone {
             true => format!("`{name}` ended the process that it ran in: {reason}"),
             false => format!(
@@ -288,7 +301,7 @@ impl Leaf for HostedTool {
                         let message = "only a function that takes a ToolContext makes calls";
                         flight.ongoing().reply(cb, Answer::Error { kind: "definition".into(), message });
                     }
-                    Event::StepEnd { .. } | Event::Log(_) => {}
+                    Event::StepEnd { .. } | Event::Log(_) | Event::Idle(_) => {}
                 }
             };
             let log = flight.take_log();
@@ -328,6 +341,8 @@ enum Next {
     },
     Failed(CodeError),
     Died(Death),
+    /// The code waits for answers. Only [`Orchestration::until_idle`] asks for this.
+    Idle,
 }
 
 impl Composite for HostedTool {
@@ -386,7 +401,9 @@ impl Composite for HostedTool {
             let flight = match begun {
                 Some(Ok(flight)) => flight,
                 Some(Err(error)) => return Ok(failed(FailureKind::Tool, error.message)),
-                None => return Ok(failed(FailureKind::Timeout, self.out_of_time(limit))),
+                None => {
+                    return Ok(failed(FailureKind::Timeout, self.out_of_time(limit, call.timeout.is_some())));
+                }
             };
             let mut orchestration = Orchestration {
                 tool: self,
@@ -433,12 +450,25 @@ impl<'a> Orchestration<'a, '_> {
         let mut working: FuturesUnordered<BoxFuture<'a, Answered>> = FuturesUnordered::new();
         let mut steps = Steps::new();
         let mut waiting: Vec<Waiting> = Vec::new();
+        // Calls of a program that runs again which have no record, while others have and are not made yet.
+        let mut ahead: Vec<(u64, CodeCall)> = Vec::new();
         loop {
-            let next = if working.is_empty() {
+            if ahead.first().is_some_and(|(_, call)| !self.calls.is_ahead(call)) {
+                for (cb, call) in std::mem::take(&mut ahead) {
+                    working.push(self.make(cb, call));
+                }
+            }
+            let next = if let (true, Some((_, first))) = (working.is_empty(), ahead.first()) {
+                match self.until_idle(&mut steps).await? {
+                    None | Some(Next::Idle) => return Err(self.calls.diverged(first)),
+                    // Such a step is there in each execution, as below.
+                    Some(next) => self.calls.work(self.limit, Box::pin(ready(next))).await?,
+                }
+            } else if working.is_empty() {
                 if !waiting.is_empty() {
                     return Ok(End::Suspended(waiting));
                 }
-                let code = self.tool.next(&mut self.flight, self.calls, &mut steps);
+                let code = self.tool.next(&mut self.flight, self.calls, &mut steps, None);
                 self.calls.work(self.limit, Box::pin(code)).await?
             } else {
                 let next = tokio::select! {
@@ -449,27 +479,23 @@ impl<'a> Orchestration<'a, '_> {
                             None => continue,
                         }
                     }
-                    next = self.tool.next(&mut self.flight, self.calls, &mut steps) => next,
+                    next = self.tool.next(&mut self.flight, self.calls, &mut steps, None) => next,
                 };
                 // The time in which calls are under way has no limit of its own. The step is there in each execution,
                 // because in another one these calls may have ended before.
                 self.calls.work(self.limit, Box::pin(ready(next))).await?
             };
             let Some(next) = next else {
-                let message = self.tool.out_of_time(self.limit);
+                let message = self.tool.out_of_time(self.limit, self.call.timeout.is_some());
                 return Ok(End::Failed(Failure::new(FailureKind::Timeout, message)));
             };
             let calls = self.calls;
             match next {
-                Next::Call { cb, call } => {
-                    self.waits.begin();
-                    let (waits, function) = (Arc::clone(&self.waits), self.call);
-                    working.push(Box::pin(async move {
-                        let outcome = calls.make(call).await;
-                        waits.end(function).await;
-                        Answered::Call { cb, outcome }
-                    }));
+                Next::Call { cb, call } if self.tool.is_program() && calls.is_ahead(&call) => {
+                    ahead.push((cb, call));
                 }
+                Next::Call { cb, call } => working.push(self.make(cb, call)),
+                Next::Idle => {}
                 Next::Step { cb, name } => working.push(self.step(cb, name, &mut steps)),
                 Next::State { cb, name, value } => working.push(self.state(cb, name, value)),
                 Next::Done { value, blobs } => {
@@ -486,6 +512,29 @@ impl<'a> Orchestration<'a, '_> {
                 }
             }
         }
+    }
+
+    /// Makes a call.
+    fn make(&self, cb: u64, call: CodeCall) -> BoxFuture<'a, Answered> {
+        self.waits.begin();
+        let (calls, waits, function) = (self.calls, Arc::clone(&self.waits), self.call);
+        Box::pin(async move {
+            let outcome = calls.make(call).await;
+            waits.end(function).await;
+            Answered::Call { cb, outcome }
+        })
+    }
+
+    /// Returns the next act of the code, or `None` if it neither acts nor waits within the limit.
+    async fn until_idle(&mut self, steps: &mut Steps) -> Result<Option<Next>, Halt> {
+        let number = self.flight.ongoing().ask_idle();
+        let mut found = None;
+        let next = async {
+            let next = self.tool.next(&mut self.flight, self.calls, steps, Some(number));
+            found = tokio::time::timeout(self.limit, next).await.ok();
+        };
+        self.call.engine.host().driver.unrecorded(Box::pin(next)).await?;
+        Ok(found)
     }
 
     /// Begins a step of the code: asks the code to run it, unless its record exists.

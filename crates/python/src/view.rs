@@ -77,6 +77,11 @@ impl Reach {
         Self { run: Some(Arc::clone(run)), ..Self::new(language, &Arc::new(package), none, None) }
     }
 
+    /// Returns true for the programs that models write.
+    pub(crate) fn is_of_program(&self) -> bool {
+        self.package.root.as_str() == PROGRAM_ROOT
+    }
+
     /// Adds the environment variables that a worker declares for the code of its own package, as far as the operator
     /// grants them.
     #[must_use]

@@ -133,6 +133,13 @@ pub(crate) enum ToHost<'a> {
         /// The ID of the call.
         id: u64,
     },
+    /// Answer as soon as the code of a call waits for answers to its own calls.
+    Idle {
+        /// The ID of the call.
+        id: u64,
+        /// The number that the answer repeats.
+        number: u64,
+    },
 }
 
 /// The answer to a callback.
@@ -227,6 +234,13 @@ pub(crate) enum FromHost {
         id: Option<u64>,
         /// The printed text.
         text: String,
+    },
+    /// The code of a call waits for answers to its own calls.
+    Idle {
+        /// The call.
+        id: u64,
+        /// The number of the question that this answers.
+        number: u64,
     },
     /// A message of a later version.
     #[serde(other)]

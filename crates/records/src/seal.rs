@@ -96,6 +96,11 @@ impl Chain {
         fits
     }
 
+    /// Returns a line without its seal and its last `}`, if it is the next line sealed with this key.
+    pub fn admitted<'a>(&mut self, line: &'a [u8]) -> Option<&'a [u8]> {
+        self.admits(line).then(|| line.split_last_chunk::<TAIL_BYTES>()).flatten().map(|(record, _)| record)
+    }
+
     /// The number of bytes that [`Chain::is_end_of`] compares.
     pub const END_BYTES: usize = LETTERS + 3;
 

@@ -3,7 +3,7 @@
 use crate::{
     files::open_regular,
     journal::JOURNAL_FILE,
-    list::{run_ids, state_in, state_without_lock},
+    list::{is_locked, run_ids, state_in, state_without_lock},
 };
 use llm_do_core::journal::RunStatus;
 use llm_do_records::{OpenRun, RunState};
@@ -15,12 +15,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A run on the disk.
+/// The folder beside the runs in which `llm-do tune` keeps a log of each worker, with a folder of its runs.
+pub const TUNINGS: &str = "tune";
+
+/// A run on the disk, or the tunings of a worker with all their runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoredRun {
-    /// The ID of the run.
+    /// The ID of the run, or `tune/NAME`.
     pub run: String,
-    /// The folder of the run.
+    /// The folder of the run, or of the runs of tunings.
     pub dir: PathBuf,
     /// The state of the run.
     pub state: RunState,
@@ -65,7 +68,48 @@ pub fn stored_runs(runs_dir: &Path) -> io::Result<Vec<StoredRun>> {
         let changed = journal.or_else(|_| found.modified())?;
         runs.push(StoredRun { state: state_in(&dir), bytes: size(&dir), run, dir, changed });
     }
+    runs.extend(tunings(runs_dir));
     Ok(runs)
+}
+
+/// Returns the tunings of workers beside the runs.
+fn tunings(runs_dir: &Path) -> Vec<StoredRun> {
+    let folder = runs_dir.join(TUNINGS);
+    if !fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+        return Vec::new();
+    }
+    let tuning = |log: PathBuf| {
+        let name = log.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+        let found = fs::symlink_metadata(&log).ok().filter(|found| found.is_file())?;
+        let dir = folder.join(name);
+        let state = match open_regular(&log) {
+            Ok(file) if is_locked(&file) => RunState::Open(OpenRun::Running),
+            Ok(_) => RunState::Ended(RunStatus::Done),
+            Err(_) => RunState::Open(OpenRun::Damaged),
+        };
+        let (bytes, changed) = (found.len() + size(&dir), found.modified().ok()?);
+        Some(StoredRun { run: format!("{TUNINGS}/{name}"), dir, state, bytes, changed })
+    };
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| tuning(entry.path())).collect()
+}
+
+/// Removes the tunings of a worker. Returns false, and keeps them, if one is under way.
+fn remove_tunings(run: &StoredRun) -> io::Result<bool> {
+    let log = run.dir.with_extension("jsonl");
+    let file = open_regular(&log)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(false),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // The log names the runs, so it is the last to go.
+    match fs::remove_dir_all(&run.dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::remove_file(&log)?;
+    Ok(true)
 }
 
 /// Returns the bytes of the files in a folder and below it. Files that have vanished or can't be read count as empty.
@@ -116,6 +160,9 @@ impl Cleaning {
 
 /// Removes a run. Returns false, and keeps the run, if it is running or has changed its state since it was listed.
 pub fn remove_run(run: &StoredRun) -> io::Result<bool> {
+    if run.run.strip_prefix(TUNINGS).is_some_and(|rest| rest.starts_with('/')) {
+        return remove_tunings(run);
+    }
     let mut journal = match open_regular(&run.dir.join(JOURNAL_FILE)) {
         Ok(journal) => Some(journal),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,

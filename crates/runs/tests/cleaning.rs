@@ -155,3 +155,33 @@ fn only_folders_named_like_runs_go_and_no_link_is_followed() {
     assert!(stored_runs(&home.path().join("linked")).is_err());
     assert!(stored_runs(&home.path().join("nowhere")).unwrap().is_empty());
 }
+
+#[test]
+fn tunings_go_with_their_runs_unless_one_is_under_way() {
+    let home = tempfile::tempdir().unwrap();
+    let tune = home.path().join("tune");
+    let tuning = |name: &str, days: u32| {
+        run(&tune.join(name), "20240901-000000-0001", days, 1000, Some("done"));
+        fs::write(tune.join(format!("{name}.jsonl")), "{}\n").unwrap();
+        let log = File::options().write(true).open(tune.join(format!("{name}.jsonl"))).unwrap();
+        log.set_modified(now() - days * DAY).unwrap();
+        log
+    };
+    let (_, locked, _) = (tuning("old-1", 40), tuning("busy-2", 40), tuning("new-3", 1));
+    locked.lock().unwrap();
+    symlink("old-1.jsonl", tune.join("link-4.jsonl")).unwrap();
+    let cleaning = Cleaning { older_than: Some(15 * DAY), ..Cleaning::default() };
+    let stored = stored_runs(home.path()).unwrap();
+    assert_eq!(stored.len(), 3, "{stored:?}");
+    assert!(stored.iter().all(|run| run.bytes > 1000));
+    let chosen = cleaning.choose(stored, now());
+    assert_eq!(chosen.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["tune/old-1"]);
+    assert!(remove_run(&chosen[0]).unwrap());
+    assert!(!tune.join("old-1").exists() && !tune.join("old-1.jsonl").exists());
+    // One that begins after the list was made is kept.
+    let busy = StoredRun { run: "tune/busy-2".into(), dir: tune.join("busy-2"), ..chosen[0].clone() };
+    assert!(!remove_run(&busy).unwrap() && tune.join("busy-2").exists());
+    locked.unlock().unwrap();
+    assert!(remove_run(&busy).unwrap() && !tune.join("busy-2").exists());
+    assert!(tune.join("new-3").exists());
+}

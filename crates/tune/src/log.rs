@@ -4,7 +4,7 @@
 
 use crate::problem::Problem;
 use llm_do_core::model::Usage;
-use llm_do_runs::{SealKey, SealedLog};
+use llm_do_runs::{SealKey, SealedLog, TUNINGS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -14,9 +14,6 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
 };
-
-/// The folder of the logs, beside the runs.
-pub(crate) const FOLDER: &str = "tune";
 
 /// A repeat of a case with certain instructions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,9 +72,9 @@ impl Log {
     /// # Errors
     /// Another command uses it, another user wrote it, or the disk fails.
     pub(crate) fn open(runs_dir: &Path, name: &str, key: &SealKey) -> Result<Self, Problem> {
-        let path = runs_dir.join(FOLDER).join(format!("{name}.jsonl"));
+        let path = runs_dir.join(TUNINGS).join(format!("{name}.jsonl"));
         let (log, lines) =
-            SealedLog::resume(runs_dir, FOLDER, name, key).map_err(|source| match source.kind() {
+            SealedLog::resume(runs_dir, TUNINGS, name, key).map_err(|source| match source.kind() {
                 io::ErrorKind::WouldBlock => Problem::Running(path.clone()),
                 io::ErrorKind::InvalidData => Problem::Foreign(path.clone()),
                 _ => Problem::State { path: path.clone(), source },

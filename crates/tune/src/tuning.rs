@@ -2,7 +2,7 @@
 
 use crate::{
     instructions::InstructionsFile,
-    log::{FOLDER, Log, Proposal, Trial},
+    log::{Log, Proposal, Trial},
     options::{Options, Progress},
     problem::Problem,
     proposer::{FailedCall, message},
@@ -25,7 +25,7 @@ use llm_do_core::{
 };
 use llm_do_program::cases::Case;
 use llm_do_records::diff::unified_diff;
-use llm_do_runs::SealKey;
+use llm_do_runs::{SealKey, TUNINGS};
 use serde_json::{Value, json};
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -109,7 +109,7 @@ impl Opened {
         }
         let place = canonical(&json!([source.identity().as_str(), worker]));
         let name = format!("{}-{}", slug(&worker), &sha256(place.as_bytes())[..8]);
-        let runs_dir = own_runs.join(FOLDER).join(&name);
+        let runs_dir = own_runs.join(TUNINGS).join(&name);
         let mut this = Self { suite, worker, file, parts, runs_dir, log: None };
         if this.parts().too_few().is_none() {
             let key = SealKey::of(session.home())
@@ -463,6 +463,8 @@ impl<'a> Tuning<'a> {
         }
         let mut settings = (self.options.proposer)().with_providers_of(self.session.program());
         settings.run.model = self.proposer_model();
+        // The proposer is another program, and works for this one.
+        settings.run.budgets_of = Some(self.opened.suite.counted().to_owned());
         let options = settings.run.clone();
         let located = Located::find(settings)?.recorded_in(self.opened.runs_dir.clone());
         let loaded = located.load(Effects::Allowed, &options)?;

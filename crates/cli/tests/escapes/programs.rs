@@ -9,7 +9,7 @@ use crate::{
         holds, must,
     },
     binary::{RunReport, call},
-    world::World,
+    world::{World, node},
 };
 use serde_json::{Value, json};
 
@@ -42,6 +42,38 @@ fn run(world: &World, programs: &str, calls: Vec<Value>, arguments: &[&str]) -> 
     );
     world.script(&[("main", calls)]);
     world.run(arguments)
+}
+
+/// An attempt of a program in TypeScript.
+fn scripted(
+    layer: Layer,
+    name: &'static str,
+    mechanism: &'static str,
+    attack: fn(&World) -> Tried,
+) -> Attempt {
+    row(Model, layer, name, mechanism, attack).needs(Need::Node)
+}
+
+/// The same project with a model that writes TypeScript.
+fn run_script(world: &World, calls: Vec<Value>) -> RunReport {
+    world.put("ro/a.txt", "apples");
+    world.put("rw/b.txt", "bananas");
+    world.put(
+        "main.worker",
+        "---\nmodel: script:script.json\ntoolsets: {filesystem: {}, programs: {language: typescript, timeout: 10}}\n\
+         sandbox: {paths: {rw: {root: ./rw, mode: rw}, ro: {root: ./ro, untrusted: true}}}\n---\nGo.\n",
+    );
+    world.script(&[("main", calls)]);
+    let mut command = world.command(APPROVED);
+    command.env("LLM_DO_NODE", node().expect("the attempt needs it"));
+    world.run_command(command)
+}
+
+/// A program in TypeScript that reaches the class of sockets, and with it Node's internals, which the check does not see.
+fn script(body: &str) -> Value {
+    program(&format!(
+        "export async function main(input, ctx) {{\n  const Socket = console['_std' + 'out']['con' + 'structor'];\n  {body}\n}}\n"
+    ))
 }
 
 /// A program that reaches the modules of its interpreter, which the check does not see.
@@ -145,6 +177,93 @@ pub(crate) fn group() -> Group {
                     let left = world.processes();
                     must(left.is_empty(), format!("ESCAPE: {left:?}"))?;
                     Ok(Outcome::Ended)
+                },
+            ),
+            scripted(
+                Launcher,
+                "a program in TypeScript connects to a socket",
+                "the process of a program has no network",
+                |world| {
+                    let port = world.port();
+                    let code = script(&format!(
+                        "const one = new Socket();\n  return await new Promise((end) => {{\n    \
+                         one.on('connect', () => end('connected'));\n    one.on('error', (error) => end(`refused: ${{error.message}}`));\n    \
+                         one.connect({{port: {port}, host: '127.0.0.1'}});\n  }});"
+                    ));
+                    let report = run_script(world, vec![code]);
+                    let ending = report.ending("0/0.0")?;
+                    holds(&ending.unwrap_or_else(|message| message), &["refused: "])?;
+                    Ok(Outcome::Refused)
+                },
+            ),
+            scripted(
+                Launcher,
+                "a program in TypeScript turns a text into code",
+                "the process of a program makes no code of texts",
+                |world| {
+                    let code = script("return Socket['con' + 'structor']('return process')().version;");
+                    let report = run_script(world, vec![code]);
+                    holds(&report.refusal("0/0.0")?, &["EvalError"])?;
+                    Ok(Outcome::Refused)
+                },
+            ),
+            row(
+                Model,
+                Gate,
+                "a program writes a frame to llm-do itself",
+                "an execution makes only the calls that the question showed",
+                |world| {
+                    // Frames for the first call of the process ask for two calls, of which the question showed one.
+                    let body = "posix = sys.modules['posix']\nstat = sys.modules['_stat']\nfor fd in range(3, 4096):\n    try:\n        \
+                        found = stat.S_ISSOCK(posix.fstat(fd).st_mode)\n    except OSError:\n        continue\n    if not found:\n        continue\n    \
+                        for name in ('append', 'write'):\n        frame = ('{\"t\":\"callback\",\"id\":1,\"cb\":99,\"op\":\"call\",\"name\":\"' + name + '_file\",\"input\":{\"path\":\"/rw/' + name + '.txt\",\"content\":\"x\"}}').encode()\n        \
+                        posix.write(fd, len(frame).to_bytes(4, 'big') + frame)\n\
+                        ctx.call('write_file', path='/rw/control.txt', content='x')\nreturn 'sent'";
+                    let report = run(world, "{}", vec![program(&reaching(body))], APPROVED);
+                    // The forged call of the function that was shown takes the only one.
+                    holds(&report.refusal("0/0.0")?, &["approved for at most 1 calls"])?;
+                    must(
+                        !world.project("rw/append.txt").exists(),
+                        "ESCAPE: a function that no question showed was called",
+                    )?;
+                    must(!world.project("rw/control.txt").exists(), "ESCAPE: one call more was made")?;
+                    Ok(Outcome::Refused)
+                },
+            ),
+            scripted(
+                Gate,
+                "a program in TypeScript makes more calls than its check counted",
+                "an execution makes only the calls that the question showed",
+                |world| {
+                    let code = script(
+                        "const names = ['1'];\n  \
+                         Object.defineProperty(names, Symbol.iterator, {value: function* () { for (let n = 1; n < 5; n++) yield n; }});\n  \
+                         for (const n of names) await ctx.call('write_file', {path: `/rw/${n}.txt`, content: 'x'});",
+                    );
+                    let report = run_script(world, vec![code]);
+                    holds(&report.refusal("0/0.0")?, &["approved for at most 1 calls"])?;
+                    must(world.project("rw/1.txt").exists(), "the control: the first call was not made")?;
+                    must(!world.project("rw/2.txt").exists(), "ESCAPE: the second call was made")?;
+                    Ok(Outcome::Refused)
+                },
+            ),
+            scripted(
+                Launcher,
+                "a program in TypeScript changes the interpreter for the next program",
+                "a program has a process of its own, which ends with it",
+                |world| {
+                    let plant = script(
+                        "Object.defineProperty(Number, 'isInteger', {value: () => 'planted'});\n  return Number.isInteger(1);",
+                    );
+                    let look =
+                        program("export async function main(input, ctx) { return Number.isInteger(1); }\n");
+                    let report = run_script(world, vec![plant, look]);
+                    must(
+                        report.ending("0/0.0")?? == "planted",
+                        "the control: it is not changed in its own process",
+                    )?;
+                    must(report.ending("0/1.0")?? == "true", "ESCAPE: the next program is changed")?;
+                    Ok(Outcome::NotThere)
                 },
             ),
             row(

@@ -572,6 +572,31 @@ fn cost_ends_the_tests() {
     assert_eq!(scenario.run(&["test", "--max-cost", "much"]).code, Some(2));
 }
 
+/// A judge that the limit cuts off has not judged: the case did not run whole, and did not fail.
+#[test]
+fn a_judge_that_is_cut_off_fails_no_case() {
+    let script = "answers:\n- when: {worker: main}\n  text: hi\n  usage: {input_tokens: 10, output_tokens: 5}\n\
+        - json: {pass: true, reason: fine}\n  usage: {input_tokens: 10, output_tokens: 5}\n";
+    let scenario = Scenario::new()
+        .file("project.yaml", "{}\n")
+        .file("main.worker", "---\nmodel: script:s.yaml\n---\nSay it.\n")
+        .file("workers/judge.worker", "---\nmodel: script:s.yaml\nparameters: {output: string}\nreturns: {pass: boolean, reason: string}\n---\nJudge.\n")
+        .file("s.yaml", script)
+        .file("main.cases.yaml", "cases:\n- {name: said, expect: {judge: judge}}\n")
+        .home_file("config.yaml", "prices:\n  'script:*': {input: 100, output: 100000}\n");
+    // Each request costs half a dollar.
+    let told = scenario.run(&["test", "--live", "--max-cost", "0.6", "--json"]);
+    assert_eq!(told.code, Some(4), "{told}");
+    let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(
+        (report["cases"].as_array().map(Vec::len), &report["not_run"]),
+        (Some(0), &json!(1)),
+        "{told}"
+    );
+    let told = scenario.run(&["test", "--live", "--max-cost", "2"]);
+    assert_eq!(told.code, Some(0), "{told}");
+}
+
 /// A case whose repeats did not all run neither passes nor fails.
 #[test]
 fn a_case_that_is_cut_off_does_not_pass() {

@@ -30,12 +30,12 @@ const MAIN: &str = "---\nmodel: script:s.json\nallow_workers: [classify]\n\
     sandbox: {paths: {in: {root: ./in, mode: ro}, out: {root: ./out, mode: rw}}}\n\
     toolsets:\n  filesystem: {tools: [read_file, write_file]}\n  programs: {PROGRAMS}\n---\nGo.\n";
 
-fn call(code: &str, input: Value) -> Value {
+pub(crate) fn call(code: &str, input: Value) -> Value {
     json!({"tool": "run_program", "arguments": {"code": code, "input": input, "why": "Makes a table."}})
 }
 
 /// A project whose model makes these calls, each in a turn of its own, and then repeats the last result.
-fn project(programs: &str, calls: &[Value]) -> Scenario {
+pub(crate) fn project(programs: &str, calls: &[Value]) -> Scenario {
     let mut answers = vec![json!({"when": {"worker": "classify"}, "text": "kind of {{ last }}"})];
     for (turn, call) in calls.iter().enumerate() {
         answers.push(json!({"when": {"worker": "main", "turn": turn}, "calls": [call]}));
@@ -53,13 +53,13 @@ fn project(programs: &str, calls: &[Value]) -> Scenario {
         .file("s.json", &json!({ "answers": answers }).to_string())
 }
 
-fn files() -> Value {
+pub(crate) fn files() -> Value {
     json!({"files": ["a.txt", "b.txt"]})
 }
 
-const APPROVED: &[&str] = &[".", "--approval", "approve_all"];
+pub(crate) const APPROVED: &[&str] = &[".", "--approval", "approve_all"];
 
-fn kinds<'a>(journal: &'a [Value], kind: &str) -> Vec<&'a Value> {
+pub(crate) fn kinds<'a>(journal: &'a [Value], kind: &str) -> Vec<&'a Value> {
     journal.iter().filter(|record| record["kind"] == kind).collect()
 }
 
@@ -322,11 +322,141 @@ fn program_becomes_a_project_whose_check_and_case_pass() {
 }
 
 #[test]
-fn killed_at_any_record_it_repeats_no_call() {
+fn exported_project_has_the_rules_narrowings_and_templates_of_its_workers() {
     if !has_python() {
         return;
     }
-    let undisturbed = project("{}", &[call(TABLE, files())]);
+    let worker = MAIN
+        .replace("{PROGRAMS}", "{}")
+        .replace("sandbox: {paths", "tool_rules:\n  - {tool: \"write_file(/out/**)\", then: ask}\n  - {tool: read_file, timeout: 9s}\nsandbox: {restrict: [/in, /out], paths");
+    let scenario = project("{}", &[call(TABLE, files())])
+        .file("main.worker", &worker)
+        .file("project.yaml", "name: p\napproval: {rules: [{tool: delete_file, then: blocked}]}\n")
+        .file("templates/kinds.jinja", "{% include 'more.jinja' %}")
+        .file("templates/more.jinja", "Fruit or {{ file('names.txt') }}.")
+        .file("templates/names.txt", "vegetable")
+        .file(
+            "workers/classify.worker",
+            "---\nmodel: script:s.json\nlimits: {max_cost_usd: 0.5}\n---\n{% include 'kinds.jinja' %}\nClassify.\n",
+        );
+    succeed(&scenario, APPROVED);
+    let told = scenario.run(&["runs", "export", "--program", "last", "0/0.0", "-o", "flow"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let manifest = scenario.read("flow/project.yaml").expect("a manifest");
+    for part in [
+        "\"restrict\":[\"/in\",\"/out\"]",
+        "{\"then\":\"ask\",\"tool\":\"write_file(/out/**)\"},{\"then\":\"blocked\",\"tool\":\"delete_file\"}",
+    ] {
+        assert!(manifest.contains(part), "{part}: {manifest}");
+    }
+    for name in ["kinds.jinja", "more.jinja", "names.txt"] {
+        assert_eq!(
+            scenario.read(&format!("flow/templates/{name}")),
+            scenario.read(&format!("templates/{name}"))
+        );
+    }
+    for command in [&["check", "flow"][..], &["test", "flow"]] {
+        let told = scenario.run(command);
+        assert_eq!(told.code, Some(0), "{command:?}: {told}");
+    }
+}
+
+#[test]
+fn program_that_its_check_refused_is_not_exported() {
+    if !has_python() {
+        return;
+    }
+    let (scenario, _) = refused("{}", "def main(input, ctx):\n    return eval('1')\n", APPROVED);
+    let told = scenario.run(&["runs", "export", "--program", "last", "0/0.0", "-o", "flow"]);
+    assert!(told.code != Some(0) && told.stderr.contains("the check refused the program `0/0.0`"), "{told}");
+    assert!(!scenario.project().join("flow").exists());
+}
+
+/// The time of the system, which the check does not find, in the name of a file.
+const OTHER_PATH: &str = "import collections\n\ndef main(input, ctx):\n    \
+    ctx.call('write_file', path='/out/first.txt', content='x')\n    \
+    now = collections._sys.modules['time'].monotonic_ns()\n    \
+    return ctx.call('write_file', path=f'/out/{now}.txt', content='x')\n";
+
+#[test]
+fn program_that_takes_another_path_when_it_is_resumed_has_no_second_effect() {
+    if !has_python() {
+        return;
+    }
+    another_path_is_an_error(&project("{}", &[call(OTHER_PATH, json!({}))]));
+}
+
+/// Runs a project whose program asks for two calls, the second with a path that differs in each execution.
+pub(crate) fn another_path_is_an_error(scenario: &Scenario) {
+    let told = run(scenario, &[".", "--approval", "defer"]);
+    assert_eq!(told.code, Some(5), "{told}");
+    for approved in ["0/0.0", "all"] {
+        let told = run(scenario, &["runs", "resume", "last", "--approve", approved]);
+        assert_eq!(told.code, Some(5), "{told}");
+    }
+    // The second call was recorded, and waits. Now the program makes another one instead.
+    let told = run(scenario, &["runs", "resume", "last", "--approve", "all"]);
+    assert!(told.code != Some(0) && told.code != Some(5), "{told}");
+    assert!(told.stderr.contains("it took another path. That call was not made"), "{told}");
+    let written: Vec<_> = fs::read_dir(scenario.project().join("out")).expect("a folder").collect();
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(scenario.read("out/first.txt").as_deref(), Some("x"));
+}
+
+#[test]
+fn sets_have_one_order_in_each_process() {
+    if !has_python() {
+        return;
+    }
+    let code = "def main(input, ctx):\n    return ''.join(list({c for c in 'the quick brown fox jumps'}))\n";
+    let order = || succeed(&project("{}", &[call(code, json!({}))]), APPROVED).stdout;
+    assert_eq!(order(), order());
+}
+
+#[test]
+fn types_that_are_long_are_described_on_demand() {
+    if !has_python() {
+        return;
+    }
+    let describe = json!({"tool": "describe_functions", "arguments": {"names": ["tool7", "read_file"]}});
+    let many: String = (0..60)
+        .map(|n| format!("def tool{n}(first_argument: int, second_argument: str, third_argument: list[str]) -> dict[str, int]:\n    return {{}}\n"))
+        .collect();
+    let scenario = project("{}\n  custom: {}", std::slice::from_ref(&describe)).file("tools.py", &many);
+    let told = succeed(&scenario, APPROVED);
+    assert!(
+        told.stdout.contains("tool7(first_argument: int, second_argument: str, third_argument: list[str])"),
+        "{told}"
+    );
+    assert!(told.stdout.contains("read_file(path: str"), "{told}");
+    let description = |scenario: &Scenario| {
+        let journal = scenario.journal();
+        let started = kinds(&journal, "conversation_started");
+        let tools = started[0]["tools"].as_array().expect("tools").clone();
+        let of = |name: &str| tools.iter().find(|tool| tool["name"] == name).cloned();
+        (of("run_program").expect("the tool")["description"].to_string(), of("describe_functions").is_some())
+    };
+    let (described, is_offered) = description(&scenario);
+    assert!(is_offered && described.contains("`describe_functions` returns their types"), "{described}");
+    assert!(described.contains("tool7(first_argument, second_argument, third_argument)"), "{described}");
+    // Short types are in the description, and the tool is not there.
+    let scenario = project("{}", &[describe]);
+    let told = run(&scenario, APPROVED);
+    assert!(told.stdout.contains("There is no tool `describe_functions`"), "{told}");
+    let (described, is_offered) = description(&scenario);
+    assert!(!is_offered && !described.contains("describe_functions"), "{described}");
+}
+
+#[test]
+fn killed_at_any_record_it_repeats_no_call() {
+    if has_python() {
+        no_call_is_repeated(|| project("{}", &[call(TABLE, files())]));
+    }
+}
+
+/// Kills the run of a project at each of its records and resumes it.
+pub(crate) fn no_call_is_repeated(project: impl Fn() -> Scenario + Sync) {
+    let undisturbed = project();
     let told = succeed(&undisturbed, APPROVED);
     let expected = told.stdout;
     let text = fs::read_to_string(undisturbed.runs().remove(0).join("journal.jsonl")).expect("a journal");
@@ -341,7 +471,7 @@ fn killed_at_any_record_it_repeats_no_call() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(&bytes) = ends.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let scenario = project("{}", &[call(TABLE, files())]);
+                    let scenario = project();
                     let cache = |of: &Scenario| of.home().join("home/.llm-do");
                     fs::create_dir_all(cache(&scenario)).expect("a folder");
                     let copied = Command::new("cp")

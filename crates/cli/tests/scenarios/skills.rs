@@ -103,6 +103,30 @@ fn allowed_tools_narrow_whatever_the_operator_allows() {
     );
 }
 
+/// The narrowing belongs to the text of the skill: it is there as long as the model reads that text.
+#[test]
+fn undoing_the_message_that_loaded_a_skill_lifts_its_narrowing() {
+    let skill = SKILL.replace("figures.\n---", "figures.\nallowed-tools: Read\n---");
+    let calls = |calls: &[(&str, Value)]| {
+        let mut answers: Vec<Value> = Vec::new();
+        for (number, (tool, arguments)) in calls.iter().enumerate() {
+            answers.push(
+                json!({"when": {"turn": 2 * number}, "calls": [{"tool": tool, "arguments": arguments}]}),
+            );
+            answers.push(json!({"when": {"turn": 2 * number + 1}, "text": "done"}));
+        }
+        json!({ "answers": answers }).to_string()
+    };
+    let write = ("write_file", json!({"path": "/after.txt", "content": "x"}));
+    for (said, is_written) in [("load\nwrite\n", false), ("load\n/undo\nwrite\n", true)] {
+        let scenario = calling("skills: {}, filesystem: {}", &skill, &[])
+            .file("s.yaml", &calls(&[load(), write.clone()]));
+        let told =
+            scenario.run_with_stdin(&["chat", ".", "--allow", "write_file", "--approval", "auto_deny"], said);
+        assert_eq!(scenario.read("after.txt").is_some(), is_written, "{said:?}: {told}");
+    }
+}
+
 #[test]
 fn no_worker_changes_its_skills() {
     let write = |path: &str| ("write_file", json!({"path": path, "content": "Obey."}));

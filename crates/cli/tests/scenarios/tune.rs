@@ -110,6 +110,25 @@ fn a_budget_over_time_ends_a_tuning_and_what_it_refuses_is_made_later() {
     assert_eq!(report(&told)["outcome"], "gain", "{told}");
 }
 
+/// The proposer is a program of its own, and its requests are those of the program that it works for.
+#[test]
+fn a_budget_of_the_program_counts_the_proposer() {
+    let scenario = brave(30, BRAVELY)
+        .home_file("config.yaml", "prices:\n  'script:*': {input: 1, output: 10, max_output: 200}\n");
+    let here = scenario.project().canonicalize().expect("a folder").display().to_string();
+    let budgets = format!(
+        "budgets: {{own: {{per: day, max_tokens: 9000000, program: {here:?}}}, all: {{per: day, max_tokens: 9000000}}}}\n"
+    );
+    fs::write(scenario.home().join("home/.llm-do/budgets.yaml"), budgets).expect("a file");
+    let told = tune_brave(&scenario, &["--max-cost", "unlimited", "--json"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let told = scenario.run(&["budgets", "--json"]);
+    let shown: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    let used = |at: usize| shown["budgets"][at]["used_tokens"].as_u64().expect("a number");
+    assert!(used(0) > 990, "{told}");
+    assert_eq!(used(0), used(1), "{told}");
+}
+
 #[test]
 fn the_gain_of_the_example_is_real_and_written_on_demand() {
     let scenario = tickets();

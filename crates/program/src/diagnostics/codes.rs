@@ -134,11 +134,12 @@ codes! {
     BAD_SKILL = "E0720", "a skill that does not have the format";
     SKILL_NAME = "E0721", "a skill whose name is not that of its folder";
     SKILL_TWICE = "E0722", "two skills with one name";
-    SKILL_FOLDER = "E0723", "a folder or file of skills that cannot be used";
+    SKILL_FOLDER = "E0723", "a folder of skills that cannot be used";
     SKILL_KEY = "W0724", "an unknown key of a skill";
     SKILL_LINK = "W0725", "a skill links to a file that does not exist";
     SKILL_TOOL = "W0726", "a tool of a skill that does not exist";
     NO_SKILLS = "W0727", "a toolset without skills";
+    SKILL_METADATA = "W0728", "a value of a skill's metadata that is not text";
 
     CALL_CYCLE = "E0801", "workers call each other in a cycle";
     UNSATISFIABLE_CALL = "E0802", "a value that a parameter does not accept";

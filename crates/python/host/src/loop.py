@@ -102,7 +102,11 @@ class Host(Scheduler):
             raise
 
         def is_done() -> bool:
-            return call.cancelled or all(waiter.reply is not None for waiter in waiters)
+            done = call.cancelled or all(waiter.reply is not None for waiter in waiters)
+            if call.idle_asked is not None and not done:
+                number, call.idle_asked = call.idle_asked, None
+                self.channel.send({"t": "idle", "id": call.id, "number": number})
+            return done
 
         try:
             if pump:

@@ -23,6 +23,8 @@ def enter_view(mounts: Iterable[Tuple[str, str]]) -> None:
 
 
 def main(argument: str, view: str = "") -> None:
+    if not sys.flags.isolated:
+        del sys.path[0]  # The folder of this file.
     fd = int(argument)
     if view:
         enter_view(decode(view))

@@ -70,6 +70,11 @@ class Scheduler:
             call = self.calls.get(frame["id"])
             if call is not None:
                 self.cancel(call)
+        elif kind == "idle":
+            call = self.calls.get(frame["id"])
+            if call is not None:
+                call.idle_asked = frame["number"]
+                self.wake()
         else:
             call = Call(None)
             if kind in ("call", "approval"):

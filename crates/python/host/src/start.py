@@ -1,6 +1,6 @@
 """The process in which llm-do runs Python tools.
 
-llm-do starts this file as `python -I -X utf8 host.pyc 3`. The argument is the number of a stream socket, over
+llm-do starts this file as `python -I -X utf8 host.pyc 3`, and for programs of models with `-s` instead of `-I`. The argument is the number of a stream socket, over
 which the two exchange frames: a length of four bytes and a JSON object. The file needs only the standard
 library, and runs on Python 3.9 to 3.13.
 

@@ -17,6 +17,7 @@ class Call:
         "lines",
         "captured",
         "task",
+        "idle_asked",
     )
 
     def __init__(
@@ -38,6 +39,8 @@ class Call:
         #: Collects the output while modules are loaded, instead of frames.
         self.captured: Optional[List[str]] = None
         self.task: Any = None
+        #: The number of llm-do's question whether its code waits, while it has no answer.
+        self.idle_asked: Optional[int] = None
 
     def has_open_questions(self) -> bool:
         return any(waiter.reply is None for waiter in list(self.waiters.values()))

@@ -33,9 +33,18 @@ def syntax_of(text: str) -> Frame:
     lines = text.encode("utf-8", "replace").split(b"\n")
     nodes: List[Any] = []
 
+    columns: Dict[int, List[int]] = {}
+
     def column(line: int, offset: int) -> int:
-        before = lines[line - 1][:offset] if 0 < line <= len(lines) else b""
-        return len(before.decode("utf-8", "replace")) + 1
+        text = lines[line - 1] if 0 < line <= len(lines) else b""
+        if text.isascii():
+            return min(offset, len(text)) + 1
+        if line not in columns:  # The number of characters before each byte. Bytes from 0x80 to 0xBF continue one.
+            counted = [0]
+            for byte in text:
+                counted.append(counted[-1] + (byte & 0xC0 != 0x80))
+            columns[line] = counted
+        return columns[line][min(offset, len(text))] + 1
 
     def add(node: ast.AST, depth: int) -> int:
         if depth > MAX_SYNTAX_DEPTH:

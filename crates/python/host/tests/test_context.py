@@ -83,6 +83,29 @@ def binary(ctx: ToolContext):
         self.assertEqual(self.error(self.host.call(module, "unnamed"), "exception")["type"], "TypeError")
         self.assertIn("binary", self.error(self.host.call(module, "binary"), "result")["message"])
 
+    def test_an_idle_question_is_answered_while_the_code_waits(self) -> None:
+        module = self.module(
+            HEAD + "def f(ctx: ToolContext):\n"
+            "    both = ctx.map([1, 2], 'a', limit=2)\n"
+            "    return both + [ctx.call('b')]\n"
+        )
+        self.host.answer = lambda frame: None
+        self.host.start_call(module, "f")
+        first, second = (self.host.next("callback") for _ in range(2))
+        self.host.send(t="idle", id=1, number=4)
+        self.assertEqual(self.host.next("idle", "callback")["number"], 4)
+        self.host.send(t="reply", id=1, cb=first["cb"], value=1)
+        self.host.send(t="idle", id=1, number=5)
+        self.assertEqual(self.host.next("idle", "callback")["number"], 5)
+        # The answers lead to another call, which comes first.
+        self.host.send(t="reply", id=1, cb=second["cb"], value=2)
+        self.host.send(t="idle", id=1, number=6)
+        third = self.host.next("idle", "callback")
+        self.assertEqual(third.get("name"), "b")
+        self.assertEqual(self.host.next("idle", "callback")["number"], 6)
+        self.host.send(t="reply", id=1, cb=third["cb"], value=3)
+        self.assertEqual(self.host.next("result", "error")["value"], [1, 2, 3])
+
     def test_call_all_sends_everything_first(self) -> None:
         module = self.module(
             HEAD

@@ -41,6 +41,7 @@ function contextOf(call) {
       },
     }),
     call: (name, input) => make("call", name, input),
+    map: (items, name, options) => callEach(call, items, name, options),
     callTool: (name, input) => make("call_tool", name, input),
     step: (name, act) => step(call, String(name), act),
     log: (text) => call.print(`${text}\n`),

@@ -7,6 +7,10 @@ function serve(frame) {
   switch (frame.t) {
     case "call":
       begin(frame, async (call) => {
+        if (frame.module.text !== undefined) {
+          const main = await mainOf(frame.module);
+          return result(await main(frame.args.input ?? null, programContextOf(call)), "main");
+        }
         const tool = await toolFor(frame.module, frame.function);
         const value = await invoke(tool, frame.args, contextOf(call), isEntry(tool, frame.args));
         return result(value, frame.function);
@@ -24,6 +28,19 @@ function serve(frame) {
       break;
     case "cancel":
       cancel(calls.get(frame.id));
+      break;
+    case "idle": {
+      // After everything that the replies before it lead to: a program waits for nothing but calls.
+      const { id, number } = frame;
+      setImmediate(() => send({ t: "idle", id, number }));
+      break;
+    }
+    case "parse":
+      try {
+        send({ t: "parsed", ...syntaxOf(frame.text) });
+      } catch (error) {
+        send({ t: "error", kind: "exception", type: "Error", message: `this Node has no parser for programs: ${error?.message}` });
+      }
       break;
     case "load":
       load(frame.modules);

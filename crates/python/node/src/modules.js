@@ -24,11 +24,16 @@ function tool(options) {
 
 globalThis[Symbol.for("llm-do.own")] = { tool, CallError, Retry };
 
+/** The texts of modules that are in no file, by their addresses. */
+const texts = new Map();
+
 registerHooks({
   resolve(specifier, context, next) {
+    if (texts.has(specifier)) return { url: specifier, format: "module", shortCircuit: true };
     return specifier === "llm-do" ? { url: "llm-do:own", format: "module", shortCircuit: true } : next(specifier, context);
   },
   load(url, context, next) {
+    if (texts.has(url)) return { format: "module", source: texts.get(url), shortCircuit: true };
     return url === "llm-do:own" ? { format: "module", source: OWN, shortCircuit: true } : next(url, context);
   },
 });

@@ -9,12 +9,12 @@ const ARGUMENTS = ["--disable-warning=ExperimentalWarning", "--disable-warning=M
 
 /** A host that runs the files of a project. */
 export class Host {
-  constructor(files = {}) {
+  constructor(files = {}, more = []) {
     this.root = realpathSync(mkdtempSync(path.join(tmpdir(), "llm-do-")));
     for (const [name, text] of Object.entries(files)) this.put(name, text);
     const packages = process.env.LLM_DO_TEST_PACKAGES;
     if (packages) symlinkSync(packages, path.join(this.root, "node_modules"));
-    const arguments_ = [...ARGUMENTS, process.env.LLM_DO_TEST_HOST, "3"];
+    const arguments_ = [...ARGUMENTS, ...more, process.env.LLM_DO_TEST_HOST, "3"];
     this.process = spawn(process.execPath, arguments_, { stdio: ["ignore", "pipe", "pipe", "pipe"], env: {} });
     this.frames = [];
     this.wanted = [];
@@ -96,9 +96,9 @@ export class Host {
   }
 }
 
-/** Runs a test with a host, and ends it. */
-export async function withHost(files, test) {
-  const host = new Host(files);
+/** Runs a test with a host, and ends it. `more` are further arguments of Node. */
+export async function withHost(files, test, more) {
+  const host = new Host(files, more);
   try {
     await host.read("ready");
     await test(host);

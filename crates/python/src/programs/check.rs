@@ -1,20 +1,31 @@
-//! The check of a program in Python before it runs: the names and arguments of its calls, and their greatest number.
+//! The check of a program before it runs: the names and arguments of its calls, and their greatest number. It takes a time
+//! that grows with the length of the program, and no longer than [`LONGEST`].
 //!
 //! The check is a help for the model and the basis of the operator's question. It does not confine: a program that hides a
 //! call from it gets a refusal when it makes the call (`CodeCalls::within`), and its process sees nothing.
 
+mod arguments;
+
 use super::{
     bounds::Known,
     finding::Finding,
-    language::{MODULES, REFUSED, STOPS},
+    language::Dialect,
     tree::{Node, Tree},
 };
-use llm_do_core::call_bounds::CalleeBound;
+use arguments::items;
+use llm_do_core::{call_bounds::CalleeBound, worker::Language};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::{Duration, Instant},
 };
+
+/// The time that a check may take.
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
+
+/// The greatest number of findings that a check collects. A model gets the first of them.
+const MOST_FINDINGS: usize = 500;
 
 /// The context's name in every program.
 const CTX: &str = "ctx";
@@ -30,14 +41,23 @@ pub(super) struct Callee<'a> {
 /// Greatest numbers of calls, by callee.
 type Calls = BTreeMap<usize, u64>;
 
-/// Checks a program. Returns the calls that it can make, or its problems.
+/// Checks a program in at most `longest`. Returns the calls that it can make, or its problems.
 pub(super) fn check(
+    dialect: &'static Dialect,
     tree: &Tree,
     callees: &[Callee<'_>],
     max_calls: u64,
+    longest: Duration,
 ) -> Result<Vec<CalleeBound>, Vec<Finding>> {
-    let mut check = Check::new(tree, callees);
+    let mut check = Check::new(dialect, tree, callees, Instant::now() + longest);
     let calls = check.program(max_calls);
+    if check.is_late {
+        let message = format!(
+            "the program is too long to be checked in {} s: write a shorter one, or divide the work between several programs",
+            longest.as_secs()
+        );
+        return Err(vec![Finding { line: 1, column: 1, message }]);
+    }
     check.findings.sort_by_key(|finding| (finding.line, finding.column));
     check.findings.dedup();
     if !check.findings.is_empty() {
@@ -50,7 +70,8 @@ pub(super) fn check(
 /// A function at the top level of a program.
 struct Defined<'a> {
     node: Node<'a>,
-    parameters: Vec<&'a str>,
+    /// The names of the parameters, in their order; empty for a parameter that is a pattern.
+    parameters: Arc<[&'a str]>,
 }
 
 /// The place in which a node stands.
@@ -59,22 +80,28 @@ struct Scope<'s, 'a> {
     /// The function at the top level; absent outside of them.
     function: Option<&'a str>,
     /// The values of the function's names.
-    known: &'s Known<'a>,
+    known: &'s Known<'s, 'a>,
     /// The thing inside the function in which no calls may be made, such as `a lambda`.
     hidden: Option<&'static str>,
 }
 
 struct Check<'a> {
+    dialect: &'static Dialect,
     root: Node<'a>,
     callees: &'a [Callee<'a>],
     functions: BTreeMap<&'a str, Defined<'a>>,
-    /// The values of the names of the top level.
-    top: Known<'a>,
-    /// The calls of the functions that are known; a function that is being looked at has none yet.
-    known: BTreeMap<&'a str, Option<Calls>>,
-    /// Uses of a function within itself.
+    /// The calls of the functions that are known: each is looked at after those that it uses.
+    known: BTreeMap<&'a str, Calls>,
+    /// Calls of a function within itself.
     recursive: Vec<(&'a str, Node<'a>)>,
+    /// Uses of a function other than its calls.
+    named: Vec<(&'a str, Node<'a>)>,
     findings: Vec<Finding>,
+    /// The time at which the check ends.
+    until: Instant,
+    /// The number of nodes looked at.
+    visited: u32,
+    is_late: bool,
 }
 
 fn sum(into: &mut Calls, more: Calls) {
@@ -96,7 +123,7 @@ fn times(calls: Calls, rounds: u64) -> Calls {
 }
 
 impl<'a> Check<'a> {
-    fn new(tree: &'a Tree, callees: &'a [Callee<'a>]) -> Self {
+    fn new(dialect: &'static Dialect, tree: &'a Tree, callees: &'a [Callee<'a>], until: Instant) -> Self {
         let root = tree.root();
         let functions = root.all("body").filter(|node| node.kind() == "FunctionDef").filter_map(|node| {
             let arguments = node.one("args")?;
@@ -106,17 +133,24 @@ impl<'a> Check<'a> {
             Some((node.text("name")?, Defined { node, parameters: parameters.collect() }))
         });
         Self {
+            dialect,
             root,
             callees,
             functions: functions.collect(),
-            top: Known::default(),
             known: BTreeMap::new(),
             recursive: Vec::new(),
+            named: Vec::new(),
             findings: Vec::new(),
+            until,
+            visited: 0,
+            is_late: false,
         }
     }
 
     fn find(&mut self, node: Node<'_>, message: impl Into<String>) {
+        if self.findings.len() == MOST_FINDINGS {
+            return;
+        }
         self.findings.push(Finding {
             line: node.line().max(1),
             column: node.column(),
@@ -134,38 +168,63 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Notes the visit of a node. Returns true if the time is over.
+    fn visit(&mut self) -> bool {
+        self.visited += 1;
+        if self.visited % 256 == 1 && !self.is_late {
+            self.is_late = Instant::now() >= self.until;
+        }
+        self.is_late
+    }
+
     fn program(&mut self, max_calls: u64) -> Calls {
         let root = self.root;
-        let known =
-            Known::of(root.all("body").filter(|node| node.kind() != "FunctionDef"), &[], &Known::default());
-        let outside = Scope { function: None, known: &known, hidden: None };
-        for statement in root.all("body").filter(|node| node.kind() != "FunctionDef") {
+        let main = self.dialect.main;
+        let statements = || root.all("body").filter(|node| node.kind() != "FunctionDef");
+        let top = Known::of(self.dialect, statements(), &[], None);
+        for name in self.order() {
+            let calls = self.function(name, &top);
+            self.known.insert(name, calls);
+        }
+        let outside = Scope { function: None, known: &top, hidden: None };
+        for statement in statements() {
             self.calls(statement, outside);
         }
-        self.top = known;
-        let names: Vec<&'a str> = self.functions.keys().copied().collect();
-        for name in names {
-            self.function(name);
-        }
+        let makes_calls =
+            |check: &Self, name: &str| check.known.get(name).is_some_and(|calls| !calls.is_empty());
         for (name, node) in std::mem::take(&mut self.recursive) {
-            if self.known.get(name).and_then(Option::as_ref).is_some_and(|calls| !calls.is_empty()) {
+            if makes_calls(self, name) {
+                let repeat = self.dialect.repeat;
                 self.find(
                     node,
-                    format!("`{name}` makes calls and calls itself, so their number has no bound: use a loop over `range(N)`"),
+                    format!(
+                        "`{name}` makes calls and calls itself, so their number has no bound: use {repeat}"
+                    ),
                 );
             }
         }
-        let Some(main) = self.functions.get("main").map(|main| (main.node, main.parameters.clone())) else {
-            self.find(
-                root,
-                "the program has no function `main`: define `def main(input, ctx):` at its top level",
-            );
+        for (name, node) in std::mem::take(&mut self.named) {
+            if makes_calls(self, name) {
+                self.find(node, format!("`{name}` makes calls, so the program must call it by its name"));
+            }
+        }
+        let Some(Defined { node, parameters }) = self.functions.get("main") else {
+            self.find(root, format!("the program has no function `main`: define `{main}` at its top level"));
             return Calls::new();
         };
-        if main.1 != ["input", CTX] {
-            self.find(main.0, "`main` takes two parameters: write `def main(input, ctx):`");
+        let node = *node;
+        // In TypeScript, the input may be taken apart there.
+        let is_form = match self.dialect.language {
+            Language::Python => **parameters == ["input", CTX],
+            Language::Script => {
+                let positional = node.one("args").map_or(0, |one| one.all("args").count());
+                positional == 2 && parameters.get(1) == Some(&CTX)
+            }
+        };
+        if !is_form {
+            self.find(node, format!("`main` takes two parameters: write `{main}`"));
         }
-        let calls = self.known.get("main").cloned().flatten().unwrap_or_default();
+        let calls = self.known.get("main").cloned().unwrap_or_default();
         let total = calls.values().fold(0u64, |sum, most| sum.saturating_add(*most));
         if total > max_calls {
             let most: Vec<String> = calls
@@ -173,7 +232,7 @@ impl<'a> Check<'a> {
                 .map(|(callee, most)| format!("`{}` {most} times", self.callees[*callee].name))
                 .collect();
             self.find(
-                main.0,
+                node,
                 format!(
                     "the program can make {total} calls ({}), and {max_calls} are allowed: lower the bounds of its loops",
                     most.join(", ")
@@ -183,14 +242,44 @@ impl<'a> Check<'a> {
         calls
     }
 
-    /// The calls of one execution of a function.
-    fn function(&mut self, name: &'a str) -> Calls {
-        if let Some(known) = self.known.get(name) {
-            return known.clone().unwrap_or_default();
+    /// The functions in an order in which each comes after those that it uses, unless they use each other.
+    fn order(&self) -> Vec<&'a str> {
+        let uses = |name: &str| {
+            let mut uses: Vec<&'a str> = Vec::new();
+            if let Some(defined) = self.functions.get(name) {
+                defined.node.walk(&mut |node| {
+                    let used = node.name().and_then(|name| self.functions.get_key_value(name));
+                    uses.extend(used.map(|(name, _)| *name));
+                });
+            }
+            uses
+        };
+        let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
+        // Chains of functions are as long as programs, so no recursion follows them.
+        for start in self.functions.keys() {
+            if !seen.insert(*start) {
+                continue;
+            }
+            let mut path = vec![(*start, uses(start))];
+            while let Some((name, left)) = path.last_mut() {
+                match left.pop() {
+                    None => {
+                        order.push(*name);
+                        path.pop();
+                    }
+                    Some(next) if seen.insert(next) => path.push((next, uses(next))),
+                    Some(_) => {}
+                }
+            }
         }
+        order
+    }
+
+    /// The calls of one execution of a function.
+    fn function(&mut self, name: &'a str, top: &Known<'_, 'a>) -> Calls {
         let Some(Defined { node, parameters }) = self.functions.get(name) else { return Calls::new() };
-        let (node, known) = (*node, Known::of(node.all("body"), parameters, &self.top));
-        self.known.insert(name, None);
+        let node = *node;
+        let known = Known::of(self.dialect, node.all("body"), parameters, Some(top));
         let scope = Scope { function: Some(name), known: &known, hidden: None };
         let mut calls = Calls::new();
         for part in node.all("decorator_list").chain(node.one("args")) {
@@ -199,17 +288,19 @@ impl<'a> Check<'a> {
         for statement in node.all("body") {
             sum(&mut calls, self.calls(statement, scope));
         }
-        self.known.insert(name, Some(calls.clone()));
         calls
     }
 
     /// The calls of one execution of a node.
     fn calls(&mut self, node: Node<'a>, scope: Scope<'_, 'a>) -> Calls {
+        if self.visit() {
+            return Calls::new();
+        }
         match node.kind() {
             "FunctionDef" if scope.function.is_some() || scope.hidden.is_some() => {
                 self.hidden(node, scope, "a function within a function")
             }
-            "Lambda" => self.hidden(node, scope, "a lambda"),
+            "Lambda" => self.hidden(node, scope, self.dialect.lambda),
             "ClassDef" => self.hidden(node, scope, "a class"),
             "AsyncFunctionDef" => {
                 self.find(node, "write `def`: `ctx.call` waits by itself, and `ctx.map` makes calls at once");
@@ -226,7 +317,8 @@ impl<'a> Check<'a> {
                     self.find(
                         node,
                         format!(
-                            "this loop calls `{name}` and has no bound: write `for attempt in range(10):` and leave it with `break`"
+                            "this loop calls `{name}` and has no bound: write `{}` and leave it with `break`",
+                            self.dialect.attempts
                         ),
                     );
                 }
@@ -245,9 +337,15 @@ impl<'a> Check<'a> {
                 self.handler(node);
                 self.all(node.children(), scope)
             }
-            "Call" => self.call(node, scope),
+            "Call" | "New" => self.call(node, scope),
+            "Expr" if self.dialect.awaits && node.one("value").is_some_and(|value| calls_context(value)) => {
+                self.find(node, "this call is not waited for: write `await` before it");
+                self.all(node.children(), scope)
+            }
             "Attribute" => {
-                if let Some(name) = node.text("attr").filter(|name| name.starts_with("__")) {
+                let hidden = self.dialect.hidden;
+                let hides = |name: &&str| name.starts_with("__") || hidden.contains(name);
+                if let Some(name) = node.text("attr").filter(hides) {
                     self.find(node, format!("`{name}` is not available in a program"));
                 }
                 self.all(node.children(), scope)
@@ -282,12 +380,14 @@ impl<'a> Check<'a> {
         };
         for module in modules {
             let top = module.split('.').next().unwrap_or_default();
-            if !MODULES.contains(&top) {
+            let modules = self.dialect.modules;
+            if !modules.contains(&top) {
+                let there = if modules.len() == 1 { "is" } else { "are" };
                 self.find(
                     node,
                     format!(
-                        "the module `{module}` is not available in a program; there are {}",
-                        MODULES.join(", ")
+                        "the module `{module}` is not available in a program; there {there} {}",
+                        modules.join(", ")
                     ),
                 );
             }
@@ -305,7 +405,7 @@ impl<'a> Check<'a> {
             Some(class) if class.kind() == "Tuple" => class.all("elts").filter_map(Node::name).collect(),
             Some(class) => class.name().into_iter().collect(),
         };
-        if let Some(name) = caught.into_iter().find(|name| STOPS.contains(name)) {
+        if let Some(name) = caught.into_iter().find(|name| self.dialect.stops.contains(name)) {
             self.find(
                 node,
                 format!(
@@ -323,11 +423,11 @@ impl<'a> Check<'a> {
                 "use `ctx` only as `ctx.call(…)`, `ctx.map(…)` and `ctx.log(…)`, or pass it to a function of the program",
             );
         }
-        if let Some((_, instead)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        if let Some((_, instead)) = self.dialect.refused.iter().find(|(refused, _)| *refused == name) {
             return self.find(node, format!("`{name}` is not available in a program: {instead}"));
         }
-        if self.functions.contains_key(name) && !self.function(name).is_empty() {
-            self.find(node, format!("`{name}` makes calls, so the program must call it by its name"));
+        if let Some((name, _)) = self.functions.get_key_value(name) {
+            self.named.push((name, node));
         }
     }
 
@@ -357,10 +457,12 @@ impl<'a> Check<'a> {
     fn bounded(&mut self, node: Node<'a>, body: &Calls, rounds: Option<u64>) -> u64 {
         if let (Some(callee), None) = (body.keys().next(), rounds) {
             let name = Arc::clone(self.callees[*callee].name);
+            let map = Dialect::with(self.dialect.map, &name);
             self.find(
                 node,
                 format!(
-                    "this loop calls `{name}` and has no bound: write `for item in items[:50]`, or `ctx.map(items, \"{name}\", limit=50)`"
+                    "this loop calls `{name}` and has no bound: write `{}`, or `{map}`",
+                    self.dialect.first_items
                 ),
             );
         }
@@ -372,16 +474,19 @@ impl<'a> Check<'a> {
         if function.kind() == "Attribute" && function.one("value").and_then(Node::name) == Some(CTX) {
             return self.call_of_context(node, function, scope);
         }
-        if let (Some(name @ ("now" | "utcnow" | "today")), Some(of)) =
-            (function.text("attr"), function.one("value"))
-            && matches!(of.name().or(of.text("attr")), Some("datetime" | "date"))
-        {
-            self.find(node, format!("`{name}` differs when the run is resumed: take the time from `input`"));
+        let of = function.one("value").and_then(|of| of.name().or(of.text("attr")));
+        let method = of.zip(function.text("attr")).filter(|call| self.dialect.varying.contains(call));
+        // `new Date()` is the current time, and `new Date(text)` is not.
+        let is_now = self.dialect.language == Language::Script
+            && function.name() == Some("Date")
+            && node.all("args").next().is_none();
+        if let Some(name) = method.map(|(_, name)| name).or(is_now.then_some("Date")) {
+            self.find(node, format!("`{name}` differs when the run is resumed: take the value from `input`"));
         }
         let Some((name, parameters)) = function
             .name()
             .and_then(|name| self.functions.get_key_value(name))
-            .map(|(name, defined)| (*name, defined.parameters.clone()))
+            .map(|(name, defined)| (*name, Arc::clone(&defined.parameters)))
         else {
             return self.all(node.children(), scope);
         };
@@ -402,10 +507,10 @@ impl<'a> Check<'a> {
                 None => {}
             }
         }
-        if matches!(self.known.get(name), Some(None)) {
+        let Some(own) = self.known.get(name).cloned() else {
             self.recursive.push((name, node));
-        }
-        let own = self.function(name);
+            return calls;
+        };
         if let (Some(what), false) = (scope.hidden, own.is_empty()) {
             self.find(node, format!("`{name}` makes calls, and can't be called in {what}: call it in a function at the top level"));
         }
@@ -419,7 +524,11 @@ impl<'a> Check<'a> {
         if !parameters.is_some_and(|parameters| parameters.contains(&CTX)) {
             self.find(node, "there is no `ctx` here: give the function a parameter `ctx`");
         } else if let Some(what) = scope.hidden {
-            self.find(node, format!("`ctx` can't be used in {what}: use it in a function at the top level"));
+            let (items, map) = (self.dialect.first_items, Dialect::with(self.dialect.map, "name"));
+            self.find(
+                node,
+                format!("`ctx` can't be used in {what}: use it in a function at the top level, in a loop such as `{items}`, or `{map}`"),
+            );
         }
     }
 
@@ -431,7 +540,7 @@ impl<'a> Check<'a> {
             scope,
         );
         if arguments.iter().any(|argument| argument.kind() == "Starred") {
-            self.find(node, "write the arguments of `ctx.call` and `ctx.map` one by one, without `*`");
+            self.find(node, "write the arguments of `ctx.call` and `ctx.map` one by one");
             return calls;
         }
         match function.text("attr") {
@@ -443,14 +552,10 @@ impl<'a> Check<'a> {
             }
             Some("map") => {
                 let Some(callee) = self.callee(node, arguments.get(1).copied()) else { return calls };
-                let limit = node.keyword("limit").or(arguments.get(2).copied()).and_then(Node::number);
-                let limit = limit.and_then(|limit| u64::try_from(limit).ok());
+                let limit = limit_of(node);
                 if limit.is_none() {
-                    let name = Arc::clone(self.callees[callee].name);
-                    self.find(
-                        node,
-                        format!("`ctx.map` needs a bound as a number: write `ctx.map(items, \"{name}\", limit=50)`"),
-                    );
+                    let map = Dialect::with(self.dialect.map, self.callees[callee].name);
+                    self.find(node, format!("`ctx.map` needs a bound as a number: write `{map}`"));
                 }
                 for item in items(arguments.first().copied()) {
                     self.arguments(item, callee, Some(item), item);
@@ -472,9 +577,11 @@ impl<'a> Check<'a> {
     /// The function that a call names.
     fn callee(&mut self, node: Node<'a>, named: Option<Node<'a>>) -> Option<usize> {
         let Some(name) = named.and_then(Node::literal) else {
+            let (call, map) = (self.dialect.call, self.dialect.map);
+            let (call, map) = (Dialect::with(call, "name"), Dialect::with(map, "name"));
             self.find(
                 node,
-                "the name of the function must be a text in the code: `ctx.call(\"name\", {…})`, `ctx.map(items, \"name\", limit=50)`",
+                format!("the name of the function must be a text in the code: `{call}`, `{map}`"),
             );
             return None;
         };
@@ -484,96 +591,34 @@ impl<'a> Check<'a> {
         }
         found
     }
-
-    /// Compares the arguments of a call with the schema, as far as the code shows them. `call` has the arguments that are
-    /// given by keywords.
-    fn arguments(&mut self, call: Node<'a>, callee: usize, input: Option<Node<'a>>, place: Node<'a>) {
-        let Callee { name, input: schema } = &self.callees[callee];
-        let name = Arc::clone(name);
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-        let mut given: BTreeMap<&str, Node<'a>> = BTreeMap::new();
-        let mut is_whole = true;
-        match input {
-            Some(dict) if dict.kind() == "Dict" => {
-                for (key, value) in dict.elements("keys").zip(dict.all("values")) {
-                    match key.map(Node::literal) {
-                        Some(Some(key)) => drop(given.insert(key, value)),
-                        _ => is_whole = false,
-                    }
-                }
-            }
-            // A value that is known only when the program runs. `None` is no input.
-            Some(other) => {
-                is_whole = other.kind() == "Constant" && other.constant("value") == Some(&Value::Null);
-            }
-            None => {}
-        }
-        for keyword in call.all("keywords") {
-            match (keyword.text("arg"), keyword.one("value")) {
-                (Some(key), Some(value)) => drop(given.insert(key, value)),
-                _ => is_whole = false,
-            }
-        }
-        let known: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
-        let known = known.join(", ");
-        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-        for (key, value) in &given {
-            match properties.get(*key) {
-                None if is_closed => {
-                    self.find(*value, format!("`{name}` has no argument `{key}`; it takes {known}"));
-                }
-                None => {}
-                Some(property) => {
-                    if let Some(wanted) = misfit(*value, property) {
-                        self.find(*value, format!("the argument `{key}` of `{name}` is {wanted}"));
-                    }
-                }
-            }
-        }
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        let missing: BTreeSet<&str> =
-            required.filter_map(Value::as_str).filter(|required| !given.contains_key(required)).collect();
-        if is_whole && !missing.is_empty() {
-            let missing: Vec<String> = missing.into_iter().map(|name| format!("`{name}`")).collect();
-            self.find(place, format!("this call of `{name}` lacks {}; it takes {known}", missing.join(", ")));
-        }
-    }
 }
 
-/// The items of `ctx.map` whose form the code shows.
-fn items<'a>(items: Option<Node<'a>>) -> Vec<Node<'a>> {
-    let Some(items) = items else { return Vec::new() };
-    let field = match items.kind() {
-        "List" | "Tuple" => "elts",
-        "ListComp" | "GeneratorExp" => "elt",
-        _ => return Vec::new(),
-    };
-    items.all(field).filter(|item| item.kind() == "Dict").collect()
+/// Returns true if a node is `ctx.call(…)` or `ctx.map(…)`.
+fn calls_context(node: Node<'_>) -> bool {
+    let of_context = |function: &Node<'_>| function.one("value").and_then(Node::name) == Some(CTX);
+    let function = node.one("func").filter(|_| node.kind() == "Call").filter(of_context);
+    function.is_some_and(|function| matches!(function.text("attr"), Some("call" | "map")))
 }
 
-/// Returns the type that the schema wants, if the code shows that a value has another one.
-fn misfit(value: Node<'_>, schema: &Value) -> Option<String> {
-    let kind = match value.kind() {
-        "Constant" => match value.constant("value")? {
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Number(number) if number.is_f64() => "number",
-            Value::Number(_) => "integer",
-            Value::String(_) => "string",
-            _ => return None,
-        },
-        "JoinedStr" => "string",
-        "List" | "Tuple" | "ListComp" => "array",
-        "Dict" | "DictComp" => "object",
-        _ => return None,
+/// The limit of a `ctx.map`: `limit=50`, a third argument, or `{limit: 50}`.
+pub(super) fn limit_of(map: Node<'_>) -> Option<u64> {
+    let third = map.all("args").nth(2);
+    let given = match third {
+        Some(options) if options.kind() == "Dict" => {
+            let mut keys = options.elements("keys").zip(options.all("values"));
+            let mut limit = None;
+            // The last one counts, and `...other` may hold another.
+            keys.try_for_each(|(key, value)| {
+                if key?.literal()? == "limit" {
+                    limit = Some(value);
+                }
+                Some(())
+            })?;
+            limit
+        }
+        third => map.keyword("limit").or(third),
     };
-    let wanted: Vec<&str> = match schema.get("type")? {
-        Value::String(one) => vec![one],
-        Value::Array(any) => any.iter().filter_map(Value::as_str).collect(),
-        _ => return None,
-    };
-    let fits = wanted.iter().any(|wanted| *wanted == kind || (*wanted == "number" && kind == "integer"));
-    (!fits && !wanted.is_empty()).then(|| format!("of type {}, and this is {kind}", wanted.join(" or ")))
+    u64::try_from(given?.number()?).ok()
 }
 
 #[cfg(test)]

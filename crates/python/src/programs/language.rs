@@ -1,65 +1,65 @@
-//! The language of programs: the names that they may use.
+//! The languages of programs: the names that they may use, and the words in which messages show code.
 
-/// The description of the tool, before the signatures of the functions that programs may call.
-pub(super) const DESCRIPTION: &str = "\
-Runs a Python program that you write and returns what its `main(input, ctx)` returns. Use it instead of many single calls: only \
-the result comes back to you, so let the program choose, count and combine.
-- `ctx.call(\"name\", {arguments})` makes one call and returns its result. A failed call raises `CallError` (`from llm_do import CallError`).
-- `ctx.map(items, \"name\", limit=N)` makes a call for each item, a dict of arguments, all at once, and returns the results in order. More than N items are an error.
-- `ctx.log(text)` notes something for the user.
-Names of calls are texts in the code. A loop that makes calls needs a bound: `for page in pages[:20]`, `for attempt in range(3)`. \
-There are no files, no network and no other packages than these modules: MODULES. All effects are calls.";
+mod python;
+mod script;
 
-/// Modules that a program may import. They compute, and have no effects.
-pub(super) const MODULES: [&str; 28] = [
-    "base64",
-    "bisect",
-    "calendar",
-    "collections",
-    "copy",
-    "csv",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "enum",
-    "fractions",
-    "functools",
-    "hashlib",
-    "heapq",
-    "html",
-    "io",
-    "itertools",
-    "json",
-    "llm_do",
-    "math",
-    "operator",
-    "re",
-    "statistics",
-    "string",
-    "textwrap",
-    "typing",
-    "unicodedata",
-];
+use llm_do_core::worker::Language;
 
-/// Functions of Python that hide what a program does, or that need what its process has not.
-pub(super) const REFUSED: [(&str, &str); 15] = [
-    ("getattr", "write the attribute"),
-    ("setattr", "use a dict"),
-    ("delattr", "use a dict"),
-    ("eval", "write the code, or use `json.loads` for data"),
-    ("exec", "write the code"),
-    ("compile", "write the code"),
-    ("__import__", "write an import"),
-    ("__builtins__", "write the name itself"),
-    ("globals", "pass values as arguments"),
-    ("locals", "pass values as arguments"),
-    ("vars", "pass values as arguments"),
-    ("open", "there are no files: call a tool that reads or writes"),
-    ("breakpoint", "use `ctx.log`"),
-    ("exit", "return from `main`"),
-    ("quit", "return from `main`"),
-];
+/// The words of a language for the check of a program. In texts with `NAME`, a function's name takes its place.
+pub(super) struct Dialect {
+    pub(super) language: Language,
+    /// The value of `language` in the configuration and in calls.
+    pub(super) name: &'static str,
+    /// The file that errors of a program name.
+    pub(super) file: &'static str,
+    /// The description of the tool, before the signatures of the functions that programs may call.
+    pub(super) description: &'static str,
+    /// Modules that a program may import. They compute, and have no effects.
+    pub(super) modules: &'static [&'static str],
+    /// Names that hide what a program does, that need what its process has not, or that differ from run to run, each with
+    /// what to write instead.
+    pub(super) refused: &'static [(&'static str, &'static str)],
+    /// Attributes that lead out of the program.
+    pub(super) hidden: &'static [&'static str],
+    /// Classes of exceptions that stop a program. A handler that catches one of them catches the end of the program too.
+    pub(super) stops: &'static [&'static str],
+    /// Methods that add elements to a collection.
+    pub(super) growing: &'static [&'static str],
+    /// Calls of methods that return another value in each run: the names of the value, and of the method.
+    pub(super) varying: &'static [(&'static str, &'static str)],
+    /// The head of `main`.
+    pub(super) main: &'static str,
+    /// A loop instead of one without a bound.
+    pub(super) attempts: &'static str,
+    /// A loop over the first items.
+    pub(super) first_items: &'static str,
+    /// A loop instead of a recursive function.
+    pub(super) repeat: &'static str,
+    /// A call of a function.
+    pub(super) call: &'static str,
+    /// A call of a function for each item.
+    pub(super) map: &'static str,
+    /// The name of a function without a name.
+    pub(super) lambda: &'static str,
+    /// True if a call without `await` is not waited for.
+    pub(super) awaits: bool,
+}
 
-/// Exceptions that stop a program. A handler that catches one of them catches the end of the program too.
-pub(super) const STOPS: [&str; 4] = ["BaseException", "KeyboardInterrupt", "SystemExit", "GeneratorExit"];
+impl Dialect {
+    pub(super) fn of(language: Language) -> &'static Self {
+        match language {
+            Language::Python => &python::DIALECT,
+            Language::Script => &script::DIALECT,
+        }
+    }
+
+    /// Returns the dialect of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        [Language::Python, Language::Script].map(Self::of).into_iter().find(|dialect| dialect.name == name)
+    }
+
+    /// Returns a text with the name of a function.
+    pub(super) fn with(text: &str, name: &str) -> String {
+        text.replace("NAME", name)
+    }
+}

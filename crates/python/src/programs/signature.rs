@@ -1,25 +1,30 @@
-//! Signatures of the functions that a program may call, as Python writes them.
+//! Signatures of the functions that a program may call, as its language writes them.
 
-use llm_do_core::function::{Function, OutputSchema};
-use serde_json::Value;
-
-/// Longest signatures with types, in characters. If they are longer, only the names of the parameters are shown: the model
-/// knows their types from the functions themselves.
-const LONGEST: usize = 6_000;
+use llm_do_core::{
+    function::{Function, OutputSchema},
+    worker::Language,
+};
+use serde_json::{Value, json};
 
 /// Deepest part of a type that is written.
 const DEEPEST: usize = 4;
 
-/// Returns the signatures, one a line.
-pub(super) fn signatures(functions: &[&Function]) -> String {
-    let typed: String = functions.iter().map(|function| line(function, true)).collect();
-    if typed.chars().count() <= LONGEST {
-        return typed;
-    }
-    functions.iter().map(|function| line(function, false)).collect()
+/// The detail of a signature.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// The types of the parameters and of the result.
+    Types,
+    /// Only the names of the parameters.
+    Names,
 }
 
-fn line(function: &Function, typed: bool) -> String {
+/// Returns the signatures, one a line.
+pub(super) fn signatures(language: Language, functions: &[&Function], detail: Detail) -> String {
+    functions.iter().map(|function| line(language, function, detail)).collect()
+}
+
+fn line(language: Language, function: &Function, detail: Detail) -> String {
+    let typed = detail == Detail::Types;
     let meta = &function.meta;
     let schema = meta.input.value();
     let required: Vec<&str> = schema
@@ -35,72 +40,131 @@ fn line(function: &Function, typed: bool) -> String {
         .flatten()
         .map(|(name, property)| {
             let is_optional = !required.contains(&name.as_str());
-            let default = match (is_optional, property.get("default")) {
-                (false, _) => String::new(),
-                (true, Some(default)) if typed => format!(" = {}", literal(default)),
-                (true, _) => " = …".to_owned(),
+            let kind = if typed { format!(": {}", kind(language, property, DEEPEST)) } else { String::new() };
+            let text = match (language, is_optional, property.get("default")) {
+                (_, false, _) => format!("{name}{kind}"),
+                (Language::Script, true, _) => format!("{name}?{kind}"),
+                (Language::Python, true, Some(default)) if typed => {
+                    format!("{name}{kind} = {}", literal(language, default))
+                }
+                (Language::Python, true, _) => format!("{name}{kind} = …"),
             };
-            let kind = if typed { format!(": {}", kind(property, DEEPEST)) } else { String::new() };
-            (is_optional, format!("{name}{kind}{default}"))
+            (is_optional, text)
         })
         .collect();
     parameters.sort_by_key(|(is_optional, _)| *is_optional);
     let parameters: Vec<String> = parameters.into_iter().map(|(_, text)| text).collect();
+    let parameters = parameters.join(", ");
     let output = meta.output.as_ref().map(OutputSchema::schema);
-    let output = output.map_or_else(|| "str".to_owned(), |schema| kind(schema.value(), DEEPEST));
-    format!("\n{}({}) -> {output}", meta.tool_name, parameters.join(", "))
+    let text = json!({"type": "string"});
+    let output = kind(language, output.map_or(&text, |schema| schema.value()), DEEPEST);
+    let name = &meta.tool_name;
+    match language {
+        Language::Python => format!("\n{name}({parameters}) -> {output}"),
+        Language::Script if parameters.is_empty() => format!("\n{name}({{}}): {output}"),
+        Language::Script => format!("\n{name}({{{parameters}}}): {output}"),
+    }
 }
 
-/// Writes a JSON value as Python does.
-fn literal(value: &Value) -> String {
-    match value {
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        other => other.to_string(),
+/// Writes a JSON value as the language does.
+fn literal(language: Language, value: &Value) -> String {
+    match (language, value) {
+        (Language::Python, Value::Null) => "None".to_owned(),
+        (Language::Python, Value::Bool(true)) => "True".to_owned(),
+        (Language::Python, Value::Bool(false)) => "False".to_owned(),
+        (_, other) => other.to_string(),
+    }
+}
+
+/// The words of a language for the types of JSON.
+struct Words {
+    any: &'static str,
+    text: &'static str,
+    integer: &'static str,
+    number: &'static str,
+    boolean: &'static str,
+    null: &'static str,
+    list: &'static str,
+    object: &'static str,
+}
+
+impl Words {
+    const fn of(language: Language) -> Self {
+        match language {
+            Language::Python => Self {
+                any: "Any",
+                text: "str",
+                integer: "int",
+                number: "float",
+                boolean: "bool",
+                null: "None",
+                list: "list",
+                object: "dict",
+            },
+            Language::Script => Self {
+                any: "unknown",
+                text: "string",
+                integer: "number",
+                number: "number",
+                boolean: "boolean",
+                null: "null",
+                list: "unknown[]",
+                object: "object",
+            },
+        }
     }
 }
 
 /// Writes the type that a schema describes.
-fn kind(schema: &Value, deepest: usize) -> String {
-    let Some(deeper) = deepest.checked_sub(1) else { return "Any".to_owned() };
+fn kind(language: Language, schema: &Value, deepest: usize) -> String {
+    let words = Words::of(language);
+    let Some(deeper) = deepest.checked_sub(1) else { return words.any.to_owned() };
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let values: Vec<String> = values.iter().map(literal).collect();
-        return format!("Literal[{}]", values.join(", "));
+        let values: Vec<String> = values.iter().map(|value| literal(language, value)).collect();
+        return match language {
+            Language::Python => format!("Literal[{}]", values.join(", ")),
+            Language::Script => values.join(" | "),
+        };
     }
     for choice in ["anyOf", "oneOf"] {
         if let Some(choices) = schema.get(choice).and_then(Value::as_array) {
-            let choices: Vec<String> = choices.iter().map(|choice| kind(choice, deeper)).collect();
+            let choices: Vec<String> = choices.iter().map(|choice| kind(language, choice, deeper)).collect();
             return choices.join(" | ");
         }
     }
     let of = |name: &str| match name {
-        "string" => "str".to_owned(),
-        "integer" => "int".to_owned(),
-        "number" => "float".to_owned(),
-        "boolean" => "bool".to_owned(),
-        "null" => "None".to_owned(),
+        "string" => words.text.to_owned(),
+        "integer" => words.integer.to_owned(),
+        "number" => words.number.to_owned(),
+        "boolean" => words.boolean.to_owned(),
+        "null" => words.null.to_owned(),
         "array" => match schema.get("items") {
-            Some(items) if items.is_object() => format!("list[{}]", kind(items, deeper)),
-            _ => "list".to_owned(),
+            Some(items) if items.is_object() => {
+                let items = kind(language, items, deeper);
+                match language {
+                    Language::Python => format!("list[{items}]"),
+                    Language::Script => format!("Array<{items}>"),
+                }
+            }
+            _ => words.list.to_owned(),
         },
         "object" => match schema.get("properties").and_then(Value::as_object) {
             Some(properties) if !properties.is_empty() => {
                 let fields: Vec<String> = properties
                     .iter()
-                    .map(|(name, field)| format!("{name:?}: {}", kind(field, deeper)))
+                    .map(|(name, field)| format!("{name:?}: {}", kind(language, field, deeper)))
                     .collect();
                 format!("{{{}}}", fields.join(", "))
             }
-            _ => "dict".to_owned(),
+            _ => words.object.to_owned(),
         },
-        _ => "Any".to_owned(),
+        _ => words.any.to_owned(),
     };
     match schema.get("type") {
         Some(Value::String(name)) => of(name),
         Some(Value::Array(names)) => {
             names.iter().filter_map(Value::as_str).map(of).collect::<Vec<_>>().join(" | ")
         }
-        _ => "Any".to_owned(),
+        _ => words.any.to_owned(),
     }
 }

@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
     pub(super) fn number(self) -> Option<i64> {
         match self.kind() {
             "Constant" => self.constant("value")?.as_i64(),
-            "UnaryOp" if self.one("op")?.kind() == "USub" => self.one("operand")?.number().map(|n| -n),
+            "UnaryOp" if self.one("op")?.kind() == "USub" => self.one("operand")?.number()?.checked_neg(),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! `llm-do runs export --program`: makes a project of a program that a model wrote (`docs/guides/programs.md`).
 
+mod manifest;
+
 use crate::{
     args::{ExportArgs, Format, ProgramArgs, ProgramFlags},
     exit::Complaint,
@@ -11,18 +13,18 @@ use crate::{
 use llm_do::{
     Problem,
     core::{
-        authority::{Access, Place},
         call_path::CallPath,
         definition::{Definitions, WorkerDefinition},
         engine::Principal,
         function::FunctionSource,
         journal::{Ending, Record, RecordKind},
+        template,
     },
     program::{Program, target},
 };
 use llm_do_records::WholeRun;
 use llm_do_runs::read_run;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -30,12 +32,20 @@ use std::{
     sync::Arc,
 };
 
+/// The file of a program in Python.
+const PYTHON: &str = "flow.py";
+
+/// The file of a program in TypeScript.
+const SCRIPT: &str = "flow.ts";
+
 /// The toolset and the tool of programs.
 const PROGRAMS: (&str, &str) = ("programs", "run_program");
 
 /// A program of a run, with the calls that it made.
 struct Exported {
     code: String,
+    /// The file of the code, in its language.
+    file: &'static str,
     input: Value,
     /// The worker whose model wrote it.
     worker: Arc<str>,
@@ -82,10 +92,6 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
     if exported.is_untrusted {
         output.warn("the program was written after untrusted content was read: read it before you run it");
     }
-    output.note(&format!(
-        "rules (`tool_rules`, `approval`) and narrowings (`restrict`) of `{}` are not part of the project",
-        exported.worker
-    ));
     if output.format == Format::Text {
         output.print(&format!(
             "{} files in {}: `llm-do check` and `llm-do test` check them\n",
@@ -150,6 +156,17 @@ impl Exported {
         else {
             return Err(Complaint::wrong(format!("`{call}` was not made by a worker")));
         };
+        let refused = records.iter().find_map(|other| match &other.body {
+            RecordKind::Checked { failure: Some(failure), .. } if other.path == record.path => Some(failure),
+            _ => None,
+        });
+        if let Some(failure) = refused {
+            return Err(Complaint::wrong(format!(
+                "the check refused the program `{call}`, so it never ran and is not exported: {}",
+                failure.message
+            ))
+            .hint("export a program that ran: `llm-do runs show` prints the calls of a run"));
+        }
         let ended = ending(records, &record.path).filter(|ending| *ending != Ending::Suspended);
         let ending = ended.ok_or_else(|| {
             Complaint::wrong(format!("the program `{call}` has not ended")).hint("resume the run first")
@@ -163,7 +180,14 @@ impl Exported {
             }),
             _ => None,
         });
+        let file = match input.get("language").and_then(Value::as_str) {
+            Some("typescript") => SCRIPT,
+            Some(_) => PYTHON,
+            // The default of the worker's toolset.
+            None => "",
+        };
         Ok(Self {
+            file,
             code: input.get("code").and_then(Value::as_str).unwrap_or_default().to_owned(),
             input: input.get("input").cloned().unwrap_or(Value::Null),
             worker: Arc::clone(worker),
@@ -179,8 +203,9 @@ impl Exported {
         let worker = program.named_by(&source, &self.worker).map_err(|error| {
             Complaint::wrong(format!("the worker of the program can't be loaded: {}", error.message))
         })?;
+        let file = if self.file.is_empty() { default_file(&worker) } else { self.file };
         let mut files = BTreeMap::new();
-        files.insert(PathBuf::from("project.yaml"), self.manifest(&worker));
+        files.insert(PathBuf::from("project.yaml"), self.manifest(file, run, program, &worker));
         files.insert(PathBuf::from("main.cases.jsonl"), self.case());
         let mut code = self.code.clone();
         let mut workers: Vec<Arc<str>> = Vec::new();
@@ -188,7 +213,7 @@ impl Exported {
             match &made.source {
                 FunctionSource::Program => {
                     let tool = llm_do::core::function::tool_name(&made.function);
-                    for quote in ['"', '\''] {
+                    for quote in ['"', '\'', '`'] {
                         code = code.replace(
                             &format!("{quote}{tool}{quote}"),
                             &format!("{quote}{}{quote}", made.function),
@@ -206,7 +231,15 @@ impl Exported {
                 _ => {}
             }
         }
-        files.insert(PathBuf::from("flow.py"), code);
+        // The function that a project begins with is one that its module exports.
+        let is_exported =
+            ["export function main", "export async function main", "export const main", "export {"]
+                .iter()
+                .any(|head| code.contains(head));
+        if file == SCRIPT && !is_exported {
+            code.push_str("\nexport { main };\n");
+        }
+        files.insert(PathBuf::from(file), code);
         let mut seen = BTreeSet::new();
         while let Some(name) = workers.pop() {
             let Ok(callee) = program.named_by(&source, &name) else { continue };
@@ -214,69 +247,10 @@ impl Exported {
                 continue;
             }
             workers.extend(callee.allow_workers.iter().map(|name| name.as_str().into()));
+            add_templates(&callee, &mut files)?;
             files.insert(Path::new("workers").join(format!("{}.worker", callee.id)), text(run, &callee));
         }
         Ok(files)
-    }
-
-    /// The manifest: the entry, and the toolsets and mounts of the worker whose model wrote the program.
-    fn manifest(&self, worker: &WorkerDefinition) -> String {
-        let called: BTreeSet<&str> = self
-            .calls
-            .iter()
-            .filter_map(|made| match &made.source {
-                FunctionSource::Toolset(name) => Some(&**name),
-                _ => None,
-            })
-            .collect();
-        let toolsets: Map<String, Value> = worker
-            .toolsets
-            .iter()
-            .filter(|(name, _)| called.contains(&**name))
-            .map(|(name, configuration)| (name.to_string(), (**configuration).clone()))
-            .collect();
-        let mut mounts = Map::new();
-        let mut root = None;
-        for mount in &worker.sandbox.narrowing.mounts {
-            let place = relative(&mount.place, &worker.root);
-            let mode = if mount.access == Access::Write { "rw" } else { "ro" };
-            match mount.at.name() {
-                "" => root = Some(place),
-                name => {
-                    let mut keys = json!({"root": place, "mode": mode});
-                    if !mount.suffixes.is_empty() {
-                        keys["suffixes"] = json!(mount.suffixes);
-                    }
-                    if let Some(bytes) = mount.max_file_bytes {
-                        keys["max_file_bytes"] = bytes.into();
-                    }
-                    if mount.untrusted {
-                        keys["untrusted"] = true.into();
-                    }
-                    for (key, rule) in
-                        [("read_approval", mount.approvals.read), ("write_approval", mount.approvals.write)]
-                    {
-                        if let Some(rule) = rule {
-                            keys[key] = json!(rule);
-                        }
-                    }
-                    mounts.insert(name.to_owned(), keys);
-                }
-            }
-        }
-        let mut manifest =
-            "# Made by `llm-do runs export --program`.\nname: flow\nentry: flow.py:main\n".to_owned();
-        if !toolsets.is_empty() {
-            manifest.push_str(&format!("toolsets: {}\n", Value::Object(toolsets)));
-        }
-        let sandbox = match root {
-            Some(root) => json!({"root": root, "paths": mounts}),
-            None => json!({ "paths": mounts }),
-        };
-        if sandbox != json!({"paths": {}}) {
-            manifest.push_str(&format!("sandbox: {sandbox}\n"));
-        }
-        manifest
     }
 
     /// The recorded execution as a case, whose stubs return the recorded results.
@@ -324,11 +298,57 @@ fn text(run: &WholeRun, worker: &WorkerDefinition) -> String {
     recorded.unwrap_or_else(|| Arc::clone(&worker.text)).to_string()
 }
 
-/// Returns the place of a mount as the manifest names it.
-fn relative(place: &Place, root: &Place) -> String {
-    match place.rest(root) {
-        Some("") => ".".to_owned(),
-        Some(rest) => format!("./{rest}"),
-        None => place.to_string(),
+/// The file of a program whose call names no language: the first one of the toolset's configuration.
+fn default_file(worker: &WorkerDefinition) -> &'static str {
+    let of = |configuration: &Value| {
+        let language = configuration.get("language")?;
+        language.as_str().or_else(|| language.get(0)?.as_str()).map(|name| name == "typescript")
+    };
+    let toolset = worker.toolsets.iter().find(|(name, _)| **name == *PROGRAMS.0);
+    let is_script = toolset.and_then(|(_, configuration)| of(configuration)).unwrap_or(false);
+    if is_script { SCRIPT } else { PYTHON }
+}
+
+/// Adds the templates and files that a worker's instructions insert. All of them lie in `templates/`, where every name of a
+/// worker is looked up.
+fn add_templates(worker: &WorkerDefinition, files: &mut BTreeMap<PathBuf, String>) -> Result<(), Complaint> {
+    let failed = |name: &str, reason: String| {
+        Complaint::wrong(format!(
+            "`{name}`, which the worker `{}` inserts, is not exported: {reason}",
+            worker.id
+        ))
+    };
+    let source = &worker.instructions.templates;
+    let mut left = vec![Arc::clone(&worker.instructions.text)];
+    while let Some(text) = left.pop() {
+        // A worker whose instructions have an error was not run.
+        let Ok(facts) = template::inspect(&text, &template::Origin::file(&*worker.instructions.file)) else {
+            continue;
+        };
+        let named = [(facts.templates, true), (facts.files, false)];
+        let named = named
+            .into_iter()
+            .flat_map(|(all, is_template)| all.into_iter().map(move |one| (one, is_template)));
+        for (reference, is_template) in named {
+            let Some(name) = reference.name else {
+                let reason = "its name is computed when the worker runs".to_owned();
+                return Err(failed("a template", reason).hint("copy the worker's templates into the project"));
+            };
+            let Ok(confined) = template::confine(&name) else { continue };
+            let found = match is_template {
+                true => source.template(&confined),
+                false => source.file(&confined),
+            };
+            let Some(found) = found.map_err(|refusal| failed(&name, refusal.to_string()))? else { continue };
+            if confined.library().is_some() {
+                return Err(failed(&name, "it belongs to a library".to_owned()));
+            }
+            if files.insert(Path::new("templates").join(confined.path()), found.text.to_string()).is_none()
+                && is_template
+            {
+                left.push(found.text);
+            }
+        }
     }
+    Ok(())
 }

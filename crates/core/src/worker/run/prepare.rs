@@ -286,6 +286,15 @@ fn offered(
             return Err(Failure::new(FailureKind::Definition, message));
         }
     }
+    let shown: Vec<bool> = functions
+        .iter()
+        .map(|function| match &function.body {
+            Implementation::Composite(composite) => composite.is_offered(&functions),
+            Implementation::Leaf(_) => true,
+        })
+        .collect();
+    let mut shown = shown.into_iter();
+    functions.retain(|_| shown.next().unwrap_or(true));
     let descriptions: Vec<Option<Arc<str>>> = functions
         .iter()
         .map(|function| match &function.body {

