@@ -235,7 +235,7 @@ fn damaged_installed_libraries_are_listed_with_the_reason() {
     for odd in ["../utils", "./utils", "utils@../x", "git+https://localhost/x", ".lock", ""] {
         refused(world.manager().remove(odd, true), "is not the name of an installed library");
     }
-    refused(world.manager().info("utlis"), "did you mean `utils");
+    refused(world.manager().info("utils@8"), "did you mean `utils@9`?");
     assert_eq!(world.installed(), ["empty", "utils@9"]);
 }
 
