@@ -237,7 +237,9 @@ pub async fn work(
                         held.cancel();
                     }
                 }
-                Some(_) => last_sign = last_sign.filter(|_| !draining),
+                // Nodes were asked to take no more runs.
+                Some((_, tenant)) if tenant.is_empty() => last_sign = None,
+                Some(_) => {}
                 None => notes = None,
             },
             _ = running.join_next(), if !running.is_empty() => {}
