@@ -4,14 +4,14 @@ import { mount } from "svelte";
 import "./app.css";
 import PanelApp from "./PanelApp.svelte";
 import { HttpEngine } from "./engine/http";
-import { Through, type FromEditor, type ToEditor } from "./engine/through";
+import { Through, type Received, type Sent } from "./engine/through";
 import { Panel } from "./store/panel.svelte";
 import type { Shown } from "./PanelApp.svelte";
 import { AppStore } from "./store/app.svelte";
 
-type Message = FromEditor | ({ type: "show" } & Shown) | { type: "theme"; theme: "light" | "dark" } | { type: "saved"; all: boolean };
+type Message = Received | ({ type: "show" } & Shown) | { type: "theme"; theme: "light" | "dark" } | { type: "saved"; all: boolean };
 interface Editor {
-  postMessage(message: ToEditor | { type: "ready" } | { type: "save" }): void;
+  postMessage(message: Sent | { type: "ready" } | { type: "save" }): void;
 }
 declare function acquireVsCodeApi(): Editor;
 

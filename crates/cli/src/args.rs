@@ -3,11 +3,14 @@
 mod acp;
 mod ask;
 mod chat;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod deferred;
 mod libraries;
 mod looking;
 mod map;
 mod mcp;
+mod page;
 mod program;
 mod run;
 mod runs;
@@ -28,11 +31,14 @@ use std::{ffi::OsString, path::PathBuf};
 pub(crate) use acp::AcpArgs;
 pub(crate) use ask::AskArgs;
 pub(crate) use chat::ChatArgs;
+#[cfg(feature = "cluster")]
+pub(crate) use cluster::{ClusterCommand, DatabaseArgs, MakeTenantArgs, StatusArgs, TenantArgs, WorkArgs};
 pub(crate) use deferred::Deferred;
 pub(crate) use libraries::{LibArgs, LibCommand, LibExportArgs};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use map::MapArgs;
 pub(crate) use mcp::{AddArgs, InspectArgs, InstallArgs, LoginArgs, LogoutArgs, McpCommand, ServeArgs};
+pub(crate) use page::PageArgs;
 pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramFlags, ShowArgs};
 pub(crate) use run::{
     ApprovalFlags, ApprovalMode, BudgetFlags, ExplainArgs, GateCommand, GrantsCommand, InputFlags,
@@ -181,8 +187,14 @@ Examples:
     Mcp(McpCommand),
     /// Serve programs over HTTP: start runs, follow them, answer their questions
     Serve(Deferred<ServiceArgs>),
+    /// Run programs on many machines over Postgres
+    #[cfg(feature = "cluster")]
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Write types of a program's workers for Python, TypeScript or Rust
     Stubs(Deferred<StubsArgs>),
+    /// Write a page that runs a program in the browser
+    Page(Deferred<PageArgs>),
     /// Show, resume, replay, export and remove runs
     Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls
@@ -435,7 +447,11 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["cluster", "page"];
+const PLANNED: &[&str] = &[
+    #[cfg(not(feature = "cluster"))]
+    "cluster",
+    "page",
+];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

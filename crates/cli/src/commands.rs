@@ -5,6 +5,8 @@ pub(crate) mod ask;
 pub(crate) mod budgets;
 pub(crate) mod cases;
 pub(crate) mod check;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 pub(crate) mod complete;
 pub(crate) mod docs;
 pub(crate) mod doctor;
@@ -23,6 +25,7 @@ pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;
 pub(crate) mod no_model;
+pub(crate) mod page;
 pub(crate) mod prices;
 pub(crate) mod replay;
 pub(crate) mod resume;

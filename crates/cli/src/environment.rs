@@ -36,6 +36,11 @@ pub(crate) const LLM_DO_LIBS: Variable = Variable {
     name: "LLM_DO_LIBS",
     about: "Folders of installed libraries, separated by colons. `--lib` folders are searched first. Default: `libs` in `LLM_DO_HOME`.",
 };
+#[cfg(feature = "cluster")]
+pub(crate) const LLM_DO_DATABASE: Variable = Variable {
+    name: "LLM_DO_DATABASE",
+    about: "The database of a cluster, as a URL, for `llm-do cluster` and for runs that are named `pg:RUN`.",
+};
 pub(crate) const LLM_DO_MODEL: Variable = Variable {
     name: "LLM_DO_MODEL",
     about: "The model for workers for which neither `--model`, nor their file, nor a manifest names one.",
@@ -193,6 +198,12 @@ pub(crate) const SECTIONS: &[Section] = &[
         ],
         see: "[Models](../guides/models.md#providers) lists the variables of each provider, and \
               [local models](../guides/local-models.md#models-of-the-hub) describes the hub.",
+    },
+    #[cfg(feature = "cluster")]
+    Section {
+        heading: "Clusters",
+        variables: &[LLM_DO_DATABASE],
+        see: "[More than one machine](../guides/cluster.md) describes clusters.",
     },
     Section {
         heading: "Network",

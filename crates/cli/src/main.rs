@@ -135,6 +135,16 @@ fn command(cli: &Cli, output: &Output) -> Exit {
     let done = match &cli.command {
         Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), output),
         Command::Run(run) if run.check => commands::check::run(&(&**run).into(), Wanted::default(), output),
+        #[cfg(feature = "cluster")]
+        Command::Run(run) if run.cluster.is_some() => {
+            Ok(commands::cluster::run(run, run.cluster.as_deref().unwrap_or_default(), output))
+        }
+        #[cfg(feature = "cluster")]
+        Command::Chat(chat) if chat.run.cluster.is_some() => {
+            Err(Complaint::wrong("--cluster is not available for chat: only `llm-do run` starts runs there"))
+        }
+        #[cfg(feature = "cluster")]
+        Command::Cluster(command) => commands::cluster::command(command, output),
         Command::Run(run) => Ok(commands::run::run(run, output)),
         Command::Chat(chat) if chat.run.list_workers => commands::list::run(&(&chat.run).into(), output),
         Command::Chat(chat) if chat.run.check => {
@@ -147,6 +157,7 @@ fn command(cli: &Cli, output: &Output) -> Exit {
         Command::Lsp { stdio: _ } => commands::lsp::run(output),
         Command::Serve(serve) => commands::serve::run(serve, output),
         Command::Stubs(stubs) => commands::stubs::run(stubs, output),
+        Command::Page(page) => commands::page::run(page, output),
         Command::List(program) => commands::list::run(program, output),
         Command::Check(check) => match &check.explain {
             Some(code) => commands::check::explain(code, output),

@@ -380,6 +380,20 @@ impl Authority {
         Self { protection, ..self }
     }
 
+    /// Takes away the right to write in a folder: the program's own, where it is a copy that nothing else uses.
+    #[must_use]
+    pub fn reading_below(mut self, folder: &Place) -> Self {
+        for extent in self.bounds.extents.iter_mut().filter(|extent| extent.place.is_within(folder)) {
+            extent.access = Access::Read;
+        }
+        let mounts = self.view.mounts().iter().cloned().map(|mount| match mount.place.is_within(folder) {
+            true => Mount { access: Access::Read, ..mount },
+            false => mount,
+        });
+        self.view = View::new(mounts.collect());
+        self
+    }
+
     /// Adds the mounts that a worker's own toolsets show for reading: of [served](Place::served) places, and of folders
     /// that belong to the worker's definition. `approvals` come
     /// from the worker's sandbox. A `restrict` of the worker applies to files and does not remove these mounts.

@@ -13,7 +13,7 @@ use llm_do_core::{
     model::{ModelName, ModelSettings},
     worker::GivenLimits,
 };
-use llm_do_program::target::Request;
+use llm_do_program::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{

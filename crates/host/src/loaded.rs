@@ -17,7 +17,7 @@ use llm_do_core::{
     schema::sha256,
     worker::{ModelChoice, WorkerDefinition},
 };
-use llm_do_program::{Diagnostic, Diagnostics, LoadOptions, Program, Source, Start, target::Request};
+use llm_do_program::{Diagnostic, Diagnostics, LoadOptions, Program, Request, Source, Start};
 use std::sync::Arc;
 
 /// The definitions to load, and the request that named them.

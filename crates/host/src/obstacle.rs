@@ -1,7 +1,10 @@
 //! Reasons why a program can't be opened or a run can't start, whatever the host.
 
 use crate::grant::MissingGrant;
-use llm_do_core::{model::ModelName, outcome::Failure};
+use llm_do_core::{
+    model::ModelName,
+    outcome::{Failure, Halt},
+};
 use llm_do_program::{Diagnostics, signature::InputError};
 use std::{path::PathBuf, sync::Arc};
 
@@ -58,4 +61,7 @@ pub enum Obstacle {
     /// A run would fail before its first request.
     #[error("{0}")]
     Preview(Failure),
+    /// A run can't be replayed.
+    #[error(transparent)]
+    Halt(#[from] Halt),
 }

@@ -73,6 +73,8 @@ pub struct RunOptions {
     pub requester: Requester,
     /// Time that a question of the run waits for its answer. After this time, a call is denied and an input declined.
     pub questions_expire: Option<Duration>,
+    /// True if the program is a copy that nothing else uses, as on a node of a cluster: its folder can only be read.
+    pub program_is_copy: bool,
     /// The folder that must contain the paths of an input whose author may not hand over other files: the case of a
     /// test has a copy of the program. Absent: the operator's own words hand over the files that they name.
     pub paths_below: Option<PathBuf>,
@@ -98,6 +100,7 @@ impl Default for RunOptions {
             client_tools: Vec::new(),
             requester: Requester::operator("library"),
             questions_expire: None,
+            program_is_copy: false,
             paths_below: None,
         }
     }

@@ -152,6 +152,11 @@ impl<H: Host> Session<H> {
         &self.opened
     }
 
+    /// Returns the grants of the session's runs, with those that the grantor added.
+    pub fn grants(&self) -> &[Grant] {
+        &self.opened.grants
+    }
+
     /// Returns the models of the session's runs.
     pub fn models(&self) -> &Arc<dyn Models> {
         &self.opened.models
@@ -567,6 +572,10 @@ impl<H: Host> Session<H> {
             .with_variables(self.variables())
             .with_processes(grant::processes(&self.opened.grants))
             .with_servers(grant::network(&self.opened.grants));
+        let authority = match self.opened.options.program_is_copy {
+            true => authority.reading_below(program.root()),
+            false => authority,
+        };
         self.loaded.protected.with(authority, self.deciding_places())
     }
 

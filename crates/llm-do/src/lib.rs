@@ -188,6 +188,7 @@ mod machinery;
 mod missing;
 mod model_choice;
 mod named_path;
+mod node;
 mod open_questions;
 mod over_time;
 mod problem;
@@ -343,6 +344,7 @@ pub mod host {
     pub use crate::located::Located;
     pub use crate::machinery::Machinery;
     pub use crate::named_path::{check_named, make_named_folder, write_named};
+    pub use crate::node::{ClusterStart, NodeLog, first_expiry, recorded_mode};
     pub use crate::open_questions::{Asked, NotTaken, OpenQuestions, Taken, digest};
     pub use crate::over_time::{BudgetState, BudgetsOverTime, TokenAmounts, TokenBudgets};
     pub use crate::program_operator::{PROTOCOL, ProgramOperator};

@@ -90,6 +90,12 @@ pub enum Problem {
     /// The packages of its Python tools can't be installed.
     #[error("cannot prepare the program's Python environment: {0}")]
     Packages(String),
+    /// The program can't run on a cluster.
+    #[error("the program cannot run on a cluster: {reason}")]
+    NotOnCluster {
+        /// The reason, and what to do.
+        reason: String,
+    },
     /// The run can't be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
@@ -181,6 +187,7 @@ impl From<Obstacle> for Problem {
             Obstacle::NoModel => Self::NoModel,
             Obstacle::NoProject { worker } => Self::NoProject { worker },
             Obstacle::Preview(failure) => Self::Preview(failure),
+            Obstacle::Halt(halt) => Self::Resume(ResumeError::Halt(halt)),
         }
     }
 }

@@ -54,6 +54,16 @@ pub struct Report {
     pub over_budget: Option<Arc<str>>,
 }
 
+impl Report {
+    /// The report of a run whose journal is in that folder.
+    pub(crate) fn of(end: RunEnd, dir: &Path) -> Self {
+        let RunEnd { run, report, over_budget } = end;
+        let LaunchReport { status, end, origins, usage, counts, took, left, halt } = report;
+        let dir = dir.to_path_buf();
+        Self { run, dir, status, end, origins, usage, took, counts, left, halt, over_budget }
+    }
+}
+
 impl Deref for Run {
     type Target = llm_do_host::Run;
 
@@ -104,11 +114,6 @@ impl Run {
         let dir = self.local.log().shared_dir();
         drop(self.local);
         let running = self.run.finish();
-        async move {
-            let RunEnd { run, report, over_budget } = running.await;
-            let LaunchReport { status, end, origins, usage, counts, took, left, halt } = report;
-            let dir = dir.to_path_buf();
-            Report { run, dir, status, end, origins, usage, took, counts, left, halt, over_budget }
-        }
+        async move { Report::of(running.await, &dir) }
     }
 }

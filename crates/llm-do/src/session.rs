@@ -243,10 +243,10 @@ impl Session {
         operator: Option<Arc<dyn Operator>>,
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Run, Problem> {
-        past.fits(self.definitions())?;
+        self.fits(&past)?;
         // Attachments are in the journal as soon as a conversation has begun with them.
         let start = self.prepare(&past.input(), !past.has_begun())?;
-        let (date, redactor) = (past.date(), Arc::clone(self.host().redactor()));
+        let (date, redactor) = (Arc::clone(past.date()), Arc::clone(self.host().redactor()));
         let (journal, history) = past.reopen(&decisions, redactor)?;
         let untrusted = self.untrusted_places()?;
         let ports =
@@ -261,7 +261,8 @@ impl Session {
     /// # Errors
     /// A worker, or the code of its tools, has changed.
     pub fn fits(&self, past: &PastRun) -> Result<(), Problem> {
-        Ok(past.fits(self.definitions())?)
+        let fits: Result<(), ResumeError> = past.fits(self.definitions());
+        Ok(fits?)
     }
 
     /// Copies a run that waits into a new run ([`llm_do_runs::fork`]). Returns its folder.

@@ -168,10 +168,10 @@ impl BatchModel {
         // Uploads and downloads of many requests take their time.
         let patience = self.whom().idle * 5;
         let mut request = self.remote.outgoing(sent)?;
-        *request.timeout_mut() = Some(patience);
+        request.within = Some(patience);
         let mut response = self.remote.send(request, patience).await?;
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.whom().http(&error))? {
+        while let Some(chunk) = response.body.chunk().await.map_err(|error| self.whom().http(&error))? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MOST_BYTES {
                 return Err(self.whom().garbled(&"it is longer than the results of a batch may be"));

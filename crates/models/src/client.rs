@@ -4,14 +4,18 @@
 //! not pay this cost or need certificates (`docs/guides/models.md`; 30 ms and 20 MB to the first request), so there is
 //! one client per kind of endpoint, and each is built on first use.
 
-use llm_do_core::model::{ModelError, ModelErrorKind};
-use reqwest::{Url, redirect, retry};
+use crate::transport::{Body, HttpRequest, HttpResponse, SendError, SendErrorKind, Transport, is_loopback};
+use llm_do_core::send::BoxFuture;
+use llm_do_wire::Method;
+use reqwest::{redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::{
+    error::Error as _,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
+use url::Url;
 
 /// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -36,25 +40,13 @@ impl Needs {
     }
 }
 
-/// Returns true if the address is on this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => {
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        None => false,
-    }
-}
-
 impl Clients {
     /// Returns the client for such endpoints.
     ///
     /// # Errors
     ///
     /// The machine's certificates can't be read.
-    pub(crate) fn get(&self, needs: Needs) -> Result<&reqwest::Client, ModelError> {
+    fn get(&self, needs: Needs) -> Result<&reqwest::Client, SendError> {
         let slot = &self.made[usize::from(needs.tls) * 2 + usize::from(needs.proxy)];
         if let Some(client) = slot.get() {
             return Ok(client);
@@ -64,11 +56,77 @@ impl Clients {
     }
 }
 
-fn failed(error: &dyn std::fmt::Display) -> ModelError {
-    ModelError::new(ModelErrorKind::Network, format!("cannot prepare an HTTP client: {error}"))
+impl Transport for Clients {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse, SendError>> {
+        let HttpRequest { method, url, headers, body, within } = request;
+        Box::pin(async move {
+            let client = self.get(Needs::of(&url))?;
+            let method = match method {
+                Method::Get => reqwest::Method::GET,
+                Method::Post => reqwest::Method::POST,
+            };
+            let mut request = reqwest::Request::new(method, url);
+            *request.headers_mut() = headers;
+            *request.timeout_mut() = within;
+            if !body.is_empty() {
+                *request.body_mut() = Some(body.into());
+            }
+            let mut response = client.execute(request).await.map_err(|error| sent(&error))?;
+            let headers = std::mem::take(response.headers_mut());
+            Ok(HttpResponse { status: response.status(), headers, body: Box::new(Received(response)) })
+        })
+    }
+
+    fn after(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
 }
 
-fn build_http(needs: Needs) -> Result<reqwest::Client, ModelError> {
+/// The body of a response.
+struct Received(reqwest::Response);
+
+impl Body for Received {
+    fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, SendError>> {
+        Box::pin(async move {
+            let chunk = self.0.chunk().await.map_err(|error| sent(&error))?;
+            Ok(chunk.map(Vec::from))
+        })
+    }
+
+    fn settle(&mut self) -> BoxFuture<'_, ()> {
+        // The end of the transfer follows the end of the answer. A connection that has not read it yet when the response
+        // is dropped is closed, and the next turn has to make a new one.
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// Converts an error of the client. Its outer causes repeat the address, which may contain a password.
+fn sent(error: &reqwest::Error) -> SendError {
+    let kind = if error.is_timeout() {
+        SendErrorKind::Timeout
+    } else if error.is_connect() {
+        SendErrorKind::Connect
+    } else if error.is_builder() {
+        SendErrorKind::Request
+    } else {
+        SendErrorKind::Broken
+    };
+    let Some(mut cause) = error.source() else { return SendError { kind, cause: "no answer".into() } };
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    SendError { kind, cause: cause.to_string() }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> SendError {
+    SendError { kind: SendErrorKind::Request, cause: format!("cannot prepare an HTTP client: {error}") }
+}
+
+fn build_http(needs: Needs) -> Result<reqwest::Client, SendError> {
     let tls = tls(needs.tls).map_err(|error| failed(&error))?;
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)

@@ -5,7 +5,9 @@ use crate::{
     providers::{KeySource, Providers},
 };
 use llm_do_core::model::ModelName;
+#[cfg(not(target_arch = "wasm32"))]
 use serde_json::Value;
+#[cfg(not(target_arch = "wasm32"))]
 use std::{
     io::{Read as _, Write as _},
     net::{TcpStream, ToSocketAddrs as _},
@@ -30,9 +32,11 @@ pub(crate) fn usual(provider: &str) -> Option<String> {
     Some(format!("{name}:{model}"))
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Timeout of the request to a running Ollama. The request goes to this machine, before every run without a model.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300_000 } else { 200 });
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Maximum size of Ollama's list of models.
 const LIST: u64 = 1 << 20;
 
@@ -51,6 +55,7 @@ impl Providers {
     /// Ollama that runs on this machine. `None` if there is neither.
     ///
     /// May block for up to half a second if no key is set.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn default_model(&self) -> Option<DefaultModel> {
         self.model_by_key().or_else(|| self.model_of_ollama())
     }
@@ -65,7 +70,8 @@ impl Providers {
         KNOWN.iter().filter_map(with_key).collect()
     }
 
-    fn model_by_key(&self) -> Option<DefaultModel> {
+    /// Returns the model to use if no setting names one, by the keys alone.
+    pub fn model_by_key(&self) -> Option<DefaultModel> {
         ORDER.iter().find_map(|(provider, model)| {
             // Only the provider's own variable: `GOOGLE_API_KEY` says little about models.
             let found = self.key(KnownProvider::named(provider)?.keys.get(..1)?)?;
@@ -78,6 +84,7 @@ impl Providers {
         })
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     fn model_of_ollama(&self) -> Option<DefaultModel> {
         let address = self.var("OLLAMA_HOST").or_else(|| self.var("OLLAMA_BASE_URL"));
         let host = local_host(address.as_deref().unwrap_or("127.0.0.1:11434"))?;
@@ -87,6 +94,7 @@ impl Providers {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Returns `host:port` of an Ollama on this machine. A remote one must be configured: a run doesn't search the network.
 fn local_host(address: &str) -> Option<String> {
     let host = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
@@ -96,6 +104,7 @@ fn local_host(address: &str) -> Option<String> {
     (local && port.parse::<u16>().is_ok()).then(|| format!("{name}:{port}"))
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 /// Returns the first model in Ollama's list, which is the most recently used. Written by hand: one request to this
 /// machine does not justify an HTTP client during startup.
 fn first_model(host: &str) -> Option<String> {

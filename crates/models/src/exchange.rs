@@ -2,15 +2,19 @@
 //!
 //! A dropped future closes its connection, so a request that is not needed any more ends at the server, too.
 
-use crate::{failure::Whom, remote::Remote};
-use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
-use llm_do_wire::{Excerpt, Form, Method, Outgoing};
-use reqwest::{
-    Request, Response,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+use crate::{
+    failure::Whom,
+    remote::Remote,
+    transport::{HttpRequest, HttpResponse},
 };
-use std::{collections::BTreeMap, time::Duration};
-use tokio::time::{Instant, timeout, timeout_at};
+use futures_util::future::{Either, select};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use llm_do_core::model::{DeltaSink, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
+use llm_do_wire::{Excerpt, Form, Outgoing};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
 /// Returns the headers of every request to an endpoint: with its key, and with those that a program declares.
 ///
@@ -46,22 +50,17 @@ impl Remote {
     /// # Errors
     ///
     /// A header can't be sent.
-    pub(crate) fn outgoing(&self, sent: Outgoing) -> Result<Request, ModelError> {
-        let Outgoing { method, path, query, headers, body } = sent;
+    pub(crate) fn outgoing(&self, sent: Outgoing) -> Result<HttpRequest, ModelError> {
+        let Outgoing { method, path, query, headers: added, body } = sent;
         let mut url = self.base.clone();
         url.set_path(&format!("{}{path}", self.base.path()));
         if let Some((name, value)) = query {
             url.query_pairs_mut().append_pair(name, value);
         }
-        let method = match method {
-            Method::Get => reqwest::Method::GET,
-            Method::Post => reqwest::Method::POST,
-        };
-        let mut request = Request::new(method, url);
-        request.headers_mut().clone_from(&self.headers);
-        for (name, value) in headers {
+        let mut headers = self.headers.clone();
+        for (name, value) in added {
             // A request has one type, and every value of a list.
-            let before = request.headers().get(name).filter(|_| name != CONTENT_TYPE.as_str());
+            let before = headers.get(name).filter(|_| name != CONTENT_TYPE.as_str());
             let joined = match before.and_then(|before| before.to_str().ok()) {
                 Some(before) => format!("{before},{value}"),
                 None => value,
@@ -70,12 +69,9 @@ impl Remote {
                 let what = format!("the header `{name}` has a value that can't be sent");
                 self.whom.error(ModelErrorKind::BadRequest, &what)
             })?;
-            request.headers_mut().insert(name, value);
+            headers.insert(name, value);
         }
-        if !body.is_empty() {
-            *request.body_mut() = Some(body.into());
-        }
-        Ok(request)
+        Ok(HttpRequest { method, url, headers, body, within: None })
     }
 
     /// Sends a request. The response has a status of success.
@@ -83,31 +79,36 @@ impl Remote {
     /// # Errors
     ///
     /// The request can't be sent, or the server refuses it.
-    pub(crate) async fn send(&self, request: Request, patience: Duration) -> Result<Response, ModelError> {
-        let sending = self.clients.get(self.needs)?.execute(request);
-        let response = timeout(patience, sending).await.map_err(|_| self.whom.timeout())?;
-        let response = response.map_err(|error| self.whom.http(&error))?;
-        let status = response.status();
-        if status.is_success() {
+    pub(crate) async fn send(
+        &self,
+        request: HttpRequest,
+        patience: Duration,
+    ) -> Result<HttpResponse, ModelError> {
+        let response = match select(self.transport.send(request), self.transport.after(patience)).await {
+            Either::Left((response, _)) => response.map_err(|error| self.whom.http(&error))?,
+            Either::Right(_) => return Err(self.whom.timeout()),
+        };
+        if response.status.is_success() {
             return Ok(response);
         }
-        let headers = response.headers().clone();
+        let HttpResponse { status, headers, .. } = &response;
+        let (status, headers) = (*status, headers.clone());
         let body = Box::pin(self.excerpt(response)).await;
-        Err(self.whom.status(status, &body, &headers))
+        Err(self.whom.status(status, &body, &headers, self.transport.now()))
     }
 
     /// Returns the beginning of the body of an error, as far as it arrives.
-    async fn excerpt(&self, mut response: Response) -> String {
+    async fn excerpt(&self, mut response: HttpResponse) -> String {
         let mut excerpt = Excerpt::default();
         let reading = async {
-            while let Ok(Some(chunk)) = response.chunk().await {
+            while let Ok(Some(chunk)) = response.body.chunk().await {
                 if !excerpt.push(&chunk) {
                     break;
                 }
             }
         };
         // A status without a reason is enough for an error.
-        let _ = timeout(self.whom.idle * 5, reading).await;
+        select(pin!(reading), self.transport.after(self.whom.idle * 5)).await;
         excerpt.text()
     }
 
@@ -116,7 +117,7 @@ impl Remote {
     /// # Errors
     ///
     /// The request can't be sent, or the server refuses it.
-    pub(crate) async fn ask(&self, request: &ModelRequest<'_>) -> Result<Response, ModelError> {
+    pub(crate) async fn ask(&self, request: &ModelRequest<'_>) -> Result<HttpResponse, ModelError> {
         let sent = self.form.request(request, self.stream);
         let sent = sent.map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
         // An answer in one piece is sent when it is ready as a whole.
@@ -132,32 +133,49 @@ impl Remote {
     /// The answer is not complete.
     pub(crate) async fn read(
         &self,
-        mut response: Response,
+        mut response: HttpResponse,
         request: &ModelRequest<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<ModelResponse, ModelError> {
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = response.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let mut reader = self.form.reader(request, self.stream, kind.unwrap_or_default());
-        let deadline = Instant::now() + self.whom.idle * 5;
+        let mut deadline = self.transport.after(self.whom.idle * 5);
         let mut is_over = false;
         while !is_over && !reader.has_ended() {
-            let until = if reader.is_streamed() { Instant::now() + self.whom.idle } else { deadline };
-            match timeout_at(until, response.chunk()).await {
-                Ok(Ok(Some(chunk))) => reader.push(&chunk),
-                Ok(Ok(None)) => {
+            let chunk = response.body.chunk();
+            let chunk = if reader.is_streamed() {
+                select(chunk, &mut self.transport.after(self.whom.idle)).await.left()
+            } else {
+                select(chunk, &mut deadline).await.left()
+            };
+            match chunk {
+                Some(Ok(Some(chunk))) => reader.push(&chunk),
+                Some(Ok(None)) => {
                     reader.end();
                     is_over = true;
                 }
                 // The bytes after an answer are not needed.
-                Ok(Err(_)) | Err(_) if reader.is_whole() => break,
-                Ok(Err(error)) => return Err(self.whom.http(&error)),
-                Err(_) => return Err(self.whom.timeout()),
+                Some(Err(_)) | None if reader.is_whole() => break,
+                Some(Err(error)) => return Err(self.whom.http(&error)),
+                None => return Err(self.whom.timeout()),
             }
             reader.deltas().for_each(|delta| deltas.delta(delta));
         }
-        // The end of the transfer follows the end of the answer. A connection that has not read it yet when the response
-        // is dropped is closed, and the next turn has to make a new one.
-        tokio::task::yield_now().await;
+        response.body.settle().await;
         reader.response().map_err(|failure| self.whom.failed(failure))
+    }
+}
+
+/// The value of the first of two futures, if it was ready first.
+trait Left<T> {
+    fn left(self) -> Option<T>;
+}
+
+impl<A, B, T, U> Left<T> for Either<(T, B), (U, A)> {
+    fn left(self) -> Option<T> {
+        match self {
+            Self::Left((value, _)) => Some(value),
+            Self::Right(_) => None,
+        }
     }
 }

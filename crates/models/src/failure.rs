@@ -1,12 +1,11 @@
 //! Converts failures of requests to the port's errors, without secrets.
 
-use crate::client::is_loopback;
+use crate::transport::{SendError, SendErrorKind, is_loopback};
+use http::{HeaderMap, StatusCode};
 use llm_do_core::model::{ModelError, ModelErrorKind};
 use llm_do_wire::Failure;
-use reqwest::{StatusCode, header::HeaderMap};
 use serde_json::Value;
 use std::{
-    error::Error as StdError,
     fmt,
     sync::{
         Arc,
@@ -137,24 +136,26 @@ impl Whom {
         }
     }
 
-    /// Converts a failure of the HTTP client.
-    pub(crate) fn http(&self, http: &reqwest::Error) -> ModelError {
-        if http.is_timeout() {
-            return self.timeout();
-        }
-        let cause = self.root(http);
-        if http.is_connect() {
-            let what = format!("cannot connect to {}: {cause}", self.host);
-            // A server on this machine that has never answered is not running. To ask it again would only take time.
-            if cause.contains("refused") && self.is_here() && !self.reached.load(Ordering::Relaxed) {
-                return self.error(ModelErrorKind::NotFound, &format!("{what}; is a server running there?"));
+    /// Converts a failure of the transport.
+    pub(crate) fn http(&self, error: &SendError) -> ModelError {
+        let cause = self.secrets.excerpt(&error.cause);
+        match error.kind {
+            SendErrorKind::Timeout => self.timeout(),
+            SendErrorKind::Connect => {
+                let what = format!("cannot connect to {}: {cause}", self.host);
+                // A server on this machine that has never answered is not running. To ask it again would only take time.
+                if cause.contains("refused") && self.is_here() && !self.reached.load(Ordering::Relaxed) {
+                    return self
+                        .error(ModelErrorKind::NotFound, &format!("{what}; is a server running there?"));
+                }
+                self.error(ModelErrorKind::Network, &what)
             }
-            return self.error(ModelErrorKind::Network, &what);
+            SendErrorKind::Request => {
+                self.error(ModelErrorKind::BadRequest, &format!("the request cannot be sent: {cause}"))
+            }
+            SendErrorKind::Broken => self
+                .error(ModelErrorKind::Network, &format!("the connection to {} broke: {cause}", self.host)),
         }
-        if http.is_builder() {
-            return self.error(ModelErrorKind::BadRequest, &format!("the request cannot be sent: {cause}"));
-        }
-        self.error(ModelErrorKind::Network, &format!("the connection to {} broke: {cause}", self.host))
     }
 
     /// Returns true if the endpoint is on this machine.
@@ -162,7 +163,14 @@ impl Whom {
         self.base.parse().is_ok_and(|url| is_loopback(&url))
     }
 
-    pub(crate) fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ModelError {
+    /// Converts a status that is no success.
+    pub(crate) fn status(
+        &self,
+        status: StatusCode,
+        body: &str,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> ModelError {
         self.reached.store(true, Ordering::Relaxed);
         let said = self.said(body);
         let kind = kind_of(status, body);
@@ -199,7 +207,7 @@ impl Whom {
             }
             _ => self.error(kind, &format!("the request was refused ({code}): {said}")),
         };
-        error.retry_after_ms = retry_after(headers, SystemTime::now()).or_else(|| retry_in_body(body));
+        error.retry_after_ms = retry_after(headers, now).or_else(|| retry_in_body(body));
         error.status = Some(code);
         error
     }
@@ -214,15 +222,6 @@ impl Whom {
         });
         let said = self.secrets.excerpt(said.as_deref().unwrap_or(body));
         if said.is_empty() { "no reason given".into() } else { said }
-    }
-
-    /// Returns the innermost cause. The outer ones of `reqwest` repeat the address, which may contain a password.
-    fn root(&self, error: &dyn StdError) -> String {
-        let Some(mut cause) = error.source() else { return "no answer".into() };
-        while let Some(next) = cause.source() {
-            cause = next;
-        }
-        self.secrets.excerpt(&cause.to_string())
     }
 
     fn refused_key(&self, code: u16) -> String {
@@ -432,7 +431,7 @@ fn reset_ms(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reqwest::header::HeaderValue;
+    use http::{HeaderName, HeaderValue};
 
     fn whom() -> Whom {
         Whom {
@@ -447,7 +446,7 @@ mod tests {
     }
 
     fn status(code: u16, body: &str) -> ModelError {
-        whom().status(StatusCode::from_u16(code).unwrap(), body, &HeaderMap::new())
+        whom().status(StatusCode::from_u16(code).unwrap(), body, &HeaderMap::new(), SystemTime::UNIX_EPOCH)
     }
 
     #[test]
@@ -489,7 +488,12 @@ mod tests {
         }
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", HeaderValue::from_static("1"));
-        let error = whom().status(StatusCode::TOO_MANY_REQUESTS, &gemini(r#""9s""#), &headers);
+        let error = whom().status(
+            StatusCode::TOO_MANY_REQUESTS,
+            &gemini(r#""9s""#),
+            &headers,
+            SystemTime::UNIX_EPOCH,
+        );
         assert_eq!(error.retry_after_ms, Some(1000), "the header counts");
         assert_eq!(status(429, &gemini(r#""soon""#)).retry_after_ms, None);
     }
@@ -586,7 +590,7 @@ mod tests {
     fn what_is_used_up_says_when_there_is_more_where_no_wait_is_named() {
         let after = |pairs: &[(&'static str, &str)]| {
             let pair = |(name, value): &(&'static str, &str)| {
-                (reqwest::header::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
             };
             retry_after(&pairs.iter().map(pair).collect(), SystemTime::now())
         };

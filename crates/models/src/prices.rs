@@ -10,6 +10,7 @@ use llm_do_core::{
     price::{Above, Price, Usd},
 };
 use serde::Deserialize;
+use std::time::SystemTime;
 
 /// The table, with one model a line, sorted by name.
 const TABLE: &str = include_str!("../prices.json");
@@ -84,20 +85,21 @@ fn line(name: &str) -> Option<PriceRow> {
     serde_json::from_str(entry(name)?).ok()
 }
 
-fn today() -> String {
-    Timestamp::now().to_zoned(TimeZone::UTC).date().to_string()
+/// Returns the day in UTC.
+fn day_of(now: SystemTime) -> String {
+    Timestamp::try_from(now).unwrap_or_default().to_zoned(TimeZone::UTC).date().to_string()
 }
 
 /// Returns the table's entry for a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` have the price of
 /// their model, and both interfaces of a provider have the same price.
-pub(crate) fn listed(name: &ModelName) -> Terms {
+pub(crate) fn listed(name: &ModelName, now: SystemTime) -> Terms {
     let provider = KnownProvider::named(name.provider()).map_or(name.provider(), |known| match known.name {
         "openai_resp" => "openai",
         name => name,
     });
     let exact = |model: &str| line(&format!("{provider}:{model}"));
     let found = exact(name.model()).or_else(|| exact(undated(name.model()))).or_else(|| exact("*"));
-    found.map_or_else(Terms::default, |line| line.on(today))
+    found.map_or_else(Terms::default, |line| line.on(|| day_of(now)))
 }
 
 /// The list of prices that is built into this program.
@@ -113,6 +115,7 @@ pub struct PriceList {
 
 impl PriceList {
     /// Reads the built-in list. Prices that change on a day that a provider has announced are those of today.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn built_in() -> Self {
         #[derive(Deserialize)]
         struct From {
@@ -125,7 +128,7 @@ impl PriceList {
             models: std::collections::BTreeMap<String, PriceRow>,
         }
         let File { from, models } = serde_json::from_str(TABLE).expect("a test has read the table");
-        let day = today();
+        let day = day_of(SystemTime::now());
         let models = models.into_iter().map(|(name, line)| (name, line.on(|| day.clone()))).collect();
         Self { package: from.package, read: from.read, models }
     }
@@ -166,7 +169,7 @@ mod tests {
     use serde_json::Value;
 
     fn input(name: &str) -> Option<f64> {
-        Some(listed(&name.parse().unwrap()).price?.input.as_dollars())
+        Some(listed(&name.parse().unwrap(), SystemTime::now()).price?.input.as_dollars())
     }
 
     #[test]
@@ -178,7 +181,11 @@ mod tests {
             let (provider, _) = name.split_once(':').unwrap();
             assert!(provider == "local" || file["sources"][provider].is_array(), "{name}");
             assert!(KnownProvider::named(provider).is_some() || provider == "local", "{name}");
-            assert_eq!(line(name).unwrap().on(today), *terms, "{name} is found in the text");
+            assert_eq!(
+                line(name).unwrap().on(|| day_of(SystemTime::now())),
+                *terms,
+                "{name} is found in the text"
+            );
             let price = terms.price.unwrap();
             assert!(price.cached_input.is_none_or(|cached| cached <= price.input), "{name}");
             assert!(price.above.is_none_or(|above| above.tokens > 0), "{name}");

@@ -1,24 +1,23 @@
 //! Opens models by name.
 
 use crate::{
-    client::{Clients, Needs, is_loopback},
     custom::CustomProvider,
     default_model, exchange,
     failure::{Secrets, Whom},
     known::{KNOWN, KnownProvider},
     prices,
     remote::Remote,
-    script,
+    transport::{Transport, is_loopback},
 };
 use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models, PROVIDER_ALIASES, Terms};
 use llm_do_wire::{Dialect, Form, Wire};
-use reqwest::Url;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use url::Url;
 
 /// Default idle timeout in the middle of an answer.
 const IDLE: Duration = Duration::from_secs(120);
@@ -54,7 +53,7 @@ pub struct Providers {
     idle: Duration,
     /// The user's prices of models; the first matching entry applies.
     prices: Vec<(String, Terms)>,
-    clients: Arc<Clients>,
+    transport: Arc<dyn Transport>,
     opened: Mutex<HashMap<ModelName, Arc<dyn Model>>>,
 }
 
@@ -111,15 +110,26 @@ impl Models for Providers {
         match said {
             Some((_, terms)) => *terms,
             None if self.custom.contains_key(name.provider()) => Terms::default(),
-            None => prices::listed(name),
+            None => prices::listed(name, self.transport.now()),
         }
     }
 }
 
 impl Providers {
     /// Makes the known providers and `script:`, with keys and addresses from this environment. Empty values count as
-    /// absent.
+    /// absent. Requests are sent over HTTP by this process.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn new(env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        let transport = Arc::<crate::client::Clients>::default();
+        Self::over(transport, env).with("script", |name| crate::script::open(name.model()))
+    }
+
+    /// Makes the known providers over a transport, with keys and addresses from this environment. Empty values count as
+    /// absent.
+    pub fn over(
+        transport: Arc<dyn Transport>,
+        env: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
         let env = move |name: &str| {
             let value = env(name)?.trim().to_owned();
             (!value.is_empty()).then_some(value)
@@ -132,10 +142,9 @@ impl Providers {
             streaming: true,
             idle: IDLE,
             prices: Vec::new(),
-            clients: Arc::default(),
+            transport,
             opened: Mutex::default(),
         }
-        .with("script", |name| script::open(name.model()))
     }
 
     /// Adds keys that the user has stored, each with the variable that would hold it. The environment takes precedence.
@@ -346,8 +355,7 @@ impl Providers {
             reached: Arc::default(),
         };
         Ok(Remote {
-            clients: Arc::clone(&self.clients),
-            needs: Needs::of(&url),
+            transport: Arc::clone(&self.transport),
             headers: exchange::headers(&form, key.as_deref(), &headers, &whom)?,
             base: url,
             form,

@@ -1,22 +1,19 @@
 //! A model behind an HTTP endpoint.
 
-use crate::{
-    client::{Clients, Needs},
-    failure::Whom,
-};
+use crate::{failure::Whom, transport::Transport};
+use http::HeaderMap;
 use llm_do_core::{
     model::{Capabilities, DeltaSink, Model, ModelError, ModelRequest, ModelResponse, ModelSettings},
     send::BoxFuture,
     server_tool::ServerTool,
 };
 use llm_do_wire::Form;
-use reqwest::{Url, header::HeaderMap};
 use std::sync::{Arc, atomic::Ordering};
+use url::Url;
 
 /// A model behind an endpoint.
 pub(crate) struct Remote {
-    pub(crate) clients: Arc<Clients>,
-    pub(crate) needs: Needs,
+    pub(crate) transport: Arc<dyn Transport>,
     /// The base address.
     pub(crate) base: Url,
     /// The headers of every request.

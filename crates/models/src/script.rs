@@ -5,6 +5,7 @@
 
 mod format;
 
+use crate::transport::Transport;
 use format::{Answer, Entry, Failure, Script, Stream};
 use llm_do_core::{
     call_path::CallPath,
@@ -22,6 +23,7 @@ use std::{
     cell::OnceCell,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 /// Maximum excerpt of a message in an error, in characters.
@@ -36,35 +38,60 @@ type Place = (Box<str>, CallPath);
 /// The number of answers of each entry, by conversation.
 type Used = HashMap<Place, HashMap<usize, u32>>;
 
+/// Completes after a time.
+type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
+
 /// An open script.
 struct ScriptModel {
     script: Script,
+    sleep: Arc<Sleep>,
     templates: Environment<'static>,
     /// The counts of entries with `times` only.
     used: Mutex<Used>,
 }
 
 /// Opens the script at this path, relative to the current directory.
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn open(path: &str) -> Result<Arc<dyn Model>, ModelError> {
-    model(|check| Script::read(path, check))
+    model(sleep(), |check| Script::read(path, check))
 }
 
 /// Makes a model that answers from this script, which is in no file. `name` replaces the path in errors.
 ///
 /// # Errors
 /// The script has an error. The message has its line.
+#[cfg(not(target_arch = "wasm32"))]
 pub fn scripted(name: &str, text: &str) -> Result<Arc<dyn Model>, ModelError> {
-    model(|check| Script::from_text(name, text, check))
+    model(sleep(), |check| Script::from_text(name, text, check))
+}
+
+/// Makes a model that answers from this script, as `scripted` does, with the time of its host.
+///
+/// # Errors
+/// The script has an error. The message has its line.
+pub fn scripted_over(
+    transport: &Arc<dyn Transport>,
+    name: &str,
+    text: &str,
+) -> Result<Arc<dyn Model>, ModelError> {
+    let transport = Arc::clone(transport);
+    model(Arc::new(move |time| transport.after(time)), |check| Script::from_text(name, text, check))
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn sleep() -> Arc<Sleep> {
+    Arc::new(|time| Box::pin(tokio::time::sleep(time)))
 }
 
 /// Makes the model of a script whose templates can be parsed.
 fn model(
+    sleep: Arc<Sleep>,
     read: impl FnOnce(&dyn Fn(&str) -> Result<(), String>) -> Result<Script, ModelError>,
 ) -> Result<Arc<dyn Model>, ModelError> {
     let templates = templates();
     let script =
         read(&|template| templates.template_from_str(template).map(drop).map_err(|error| error.to_string()))?;
-    Ok(Arc::new(ScriptModel { script, templates, used: Mutex::default() }))
+    Ok(Arc::new(ScriptModel { script, sleep, templates, used: Mutex::default() }))
 }
 
 fn templates() -> Environment<'static> {
@@ -99,12 +126,12 @@ impl Model for ScriptModel {
             };
             drop(asked);
             if !entry.delay.is_zero() {
-                tokio::time::sleep(entry.delay).await;
+                (self.sleep)(entry.delay).await;
             }
             let answer = answer?;
             let mut calls = 0;
             for part in &answer.parts {
-                tell(part, &entry.stream, &mut calls, deltas).await;
+                self.tell(part, &entry.stream, &mut calls, deltas).await;
             }
             Ok(answer)
         })
@@ -234,6 +261,33 @@ impl ScriptModel {
     }
 }
 
+impl ScriptModel {
+    /// Sends the deltas of a part as a provider would: a text, and the arguments of a call, in pieces. `calls` is the number
+    /// of calls before it.
+    async fn tell(&self, part: &Part, stream: &Stream, calls: &mut u32, deltas: &dyn DeltaSink) {
+        let (text, delta): (Cow<'_, str>, fn(u32, String) -> Delta) = match part {
+            Part::Text { text } => (Cow::Borrowed(text), |_, text| Delta::Text { text }),
+            Part::Reasoning { text } => (Cow::Borrowed(text), |_, text| Delta::Reasoning { text }),
+            Part::Call(call) => {
+                deltas.delta(Delta::Call { name: call.name.to_string() });
+                *calls += 1;
+                (call.arguments.text(), |call, text| Delta::Arguments { call, text })
+            }
+            _ => return,
+        };
+        let number = calls.saturating_sub(1);
+        let mut rest = &*text;
+        while !rest.is_empty() {
+            let end = rest.char_indices().nth(stream.chars).map_or(rest.len(), |(end, _)| end);
+            if rest.len() != text.len() && !stream.pause.is_zero() {
+                (self.sleep)(stream.pause).await;
+            }
+            deltas.delta(delta(number, rest[..end].to_owned()));
+            rest = &rest[end..];
+        }
+    }
+}
+
 /// A request, with the parts that entries match.
 struct Asked<'a> {
     request: ModelRequest<'a>,
@@ -266,31 +320,6 @@ impl Asked<'_> {
             && when.worker.as_deref().is_none_or(|worker| worker == self.request.worker)
             && when.last.as_deref().is_none_or(|part| self.last().contains(part))
             && when.last_regex.as_ref().is_none_or(|regex| regex.0.is_match(self.last()))
-    }
-}
-
-/// Sends the deltas of a part as a provider would: a text, and the arguments of a call, in pieces. `calls` is the number
-/// of calls before it.
-async fn tell(part: &Part, stream: &Stream, calls: &mut u32, deltas: &dyn DeltaSink) {
-    let (text, delta): (Cow<'_, str>, fn(u32, String) -> Delta) = match part {
-        Part::Text { text } => (Cow::Borrowed(text), |_, text| Delta::Text { text }),
-        Part::Reasoning { text } => (Cow::Borrowed(text), |_, text| Delta::Reasoning { text }),
-        Part::Call(call) => {
-            deltas.delta(Delta::Call { name: call.name.to_string() });
-            *calls += 1;
-            (call.arguments.text(), |call, text| Delta::Arguments { call, text })
-        }
-        _ => return,
-    };
-    let number = calls.saturating_sub(1);
-    let mut rest = &*text;
-    while !rest.is_empty() {
-        let end = rest.char_indices().nth(stream.chars).map_or(rest.len(), |(end, _)| end);
-        if rest.len() != text.len() && !stream.pause.is_zero() {
-            tokio::time::sleep(stream.pause).await;
-        }
-        deltas.delta(delta(number, rest[..end].to_owned()));
-        rest = &rest[end..];
     }
 }
 

@@ -115,7 +115,7 @@ fn beginning(
 ) -> Authority {
     let program = packages.program();
     let approvals = root.definition.sandbox.narrowing.approvals;
-    let first = default_mount(program.tree.root(), work, host.home.as_ref(), approvals);
+    let first = default_mount(program.tree.root(), work, &host.homes, approvals);
     let view = View::new(vec![first]);
     Authority::new(bounds.clone(), view, Arc::clone(&program.protection))
 }

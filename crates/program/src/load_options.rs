@@ -27,9 +27,9 @@ pub struct LoadOptions {
     pub code: Option<Arc<dyn CodeReader>>,
     /// The converter of older forms, if any. Errors that it would fix name its command.
     pub older_forms: Option<Arc<dyn OlderForms>>,
-    /// The user's home directory. A project whose root is the home directory or contains it may not pre-approve writes
-    /// there.
-    pub home: Option<Place>,
+    /// The home directories of people. A project whose root is one of them or contains one may not pre-approve writes
+    /// there, and is no view for clients.
+    pub homes: Vec<Place>,
 }
 
 impl Default for LoadOptions {
@@ -44,7 +44,7 @@ impl Default for LoadOptions {
             module_imports: false,
             code: None,
             older_forms: None,
-            home: None,
+            homes: Vec::new(),
         }
     }
 }

@@ -75,16 +75,20 @@ pub struct Merged {
 pub(crate) fn default_mount(
     root: &Place,
     work: Option<&Place>,
-    home: Option<&Place>,
+    homes: &[Place],
     approvals: Approvals,
 ) -> Mount {
     let mut mount = Mount::new(VirtualPath::root(), work.unwrap_or(root).clone(), Access::Write);
     mount.approvals = approvals;
-    let whole_home = home.is_some_and(|home| home.is_within(root)) || root.as_str() == "/";
-    if work.is_none() && !whole_home {
+    if work.is_none() && !holds_home(root, homes) {
         mount.origin = Origin::Project;
     }
     mount
+}
+
+/// Returns true if a folder is, or contains, a home directory.
+pub(crate) fn holds_home(folder: &Place, homes: &[Place]) -> bool {
+    folder.as_str() == "/" || homes.iter().any(|home| home.is_within(folder))
 }
 
 /// Merges a project's sandbox with a worker's. `own` holds the places that need no grant: the program's root and, for

@@ -9,7 +9,7 @@ use crate::{
     load_options::LoadOptions,
     loading::{self, Loading, Workers, check_bindings, finish, same_id, with_nearest},
     manifest::{Manifest, Provider},
-    mounts::{RequiredGrant, Wanted, default_mount},
+    mounts::{RequiredGrant, Wanted, default_mount, holds_home},
     package::{Package, Packages},
     protected::{self, Callable},
     recording_tree::RecordingTree,
@@ -317,7 +317,7 @@ impl Program {
     }
 
     /// Returns the authority that a run of a client starts with. It is [`Program::authority`], except that a program
-    /// without declared mounts has no view if its folder holds the user's home directory: a client may not look around
+    /// without declared mounts has no view if its folder holds a home directory: a client may not look around
     /// there.
     pub fn authority_of_client(
         &self,
@@ -326,15 +326,14 @@ impl Program {
         bound: &[BoundPath],
     ) -> Authority {
         let first = self.default_mount();
-        let home = self.host.home.as_ref();
-        let holds_home = first.place.as_str() == "/" || home.is_some_and(|home| home.is_within(&first.place));
+        let holds_home = holds_home(&first.place, &self.host.homes);
         self.authority_with((!holds_home).then_some(first), granted, network, bound)
     }
 
     /// Returns the view of a program without declared mounts.
     fn default_mount(&self) -> Mount {
         let approvals = self.entry.sandbox.narrowing.approvals;
-        default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals)
+        default_mount(self.tree().root(), self.work.as_ref(), &self.host.homes, approvals)
     }
 
     fn authority_with(

@@ -1,8 +1,10 @@
 //! Resolution of TARGET on the command line: a file, a folder, or a name in the old flat registry. See
 //! `docs/guides/projects.md`.
 
+pub use crate::request::Request;
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
+    homes,
     library::DiskLibraries,
     load_options::LoadOptions,
     manifest::{MANIFESTS, Manifest, is_project},
@@ -13,32 +15,11 @@ use crate::{
     start::{Source, Start},
 };
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
-use serde::{Deserialize, Serialize};
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// The parts of a command line that select the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Request {
-    /// The positional arguments, at most two: `[TARGET] [MESSAGE]`.
-    pub positionals: Vec<String>,
-    /// `--project DIR`.
-    pub project: Option<PathBuf>,
-    /// `--entry ID`.
-    pub entry: Option<String>,
-    /// `--no-project`.
-    pub no_project: bool,
-    /// `--lib`: roots of libraries that are searched first.
-    pub libraries: Vec<PathBuf>,
-    /// `--no-import-tools`.
-    pub no_import_tools: bool,
-    /// `--allow-module-imports`.
-    pub module_imports: bool,
-}
 
 /// The environment of a command line.
 #[derive(Clone, Debug, Default)]
@@ -75,14 +56,9 @@ impl Request {
             module_imports: self.module_imports,
             code: None,
             older_forms: Some(older_forms),
-            home: around.home.as_deref().and_then(home_place),
+            homes: homes::of(around.home.as_deref()),
         }
     }
-}
-
-/// Returns the home directory with its links resolved, or as written if it can't be read.
-fn home_place(home: &Path) -> Option<Place> {
-    Some(Place::new(fs::canonicalize(home).unwrap_or_else(|_| home.to_owned()).to_str()?))
 }
 
 /// Returns the roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in

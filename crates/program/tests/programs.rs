@@ -202,7 +202,7 @@ fn client_of_a_program_around_the_home_directory_has_no_view() {
         let tree = tree(&[("x.worker", "---\n---\nHi\n")]);
         let host = LoadOptions {
             toolsets: ToolsetRegistry::built_in(),
-            home: Some(home.clone()),
+            homes: vec![home.clone()],
             ..LoadOptions::default()
         };
         let work = Some(Place::new(work));

@@ -23,6 +23,7 @@ mod redactor;
 mod render;
 mod replay;
 mod run_state;
+mod seal;
 mod sections;
 mod sent;
 mod steps;
@@ -48,6 +49,7 @@ pub use render::{
 };
 pub use replay::{Compared, Difference, Divergence, ReplayDriver, ReplayReport};
 pub use run_state::{OpenRun, RunState};
+pub use seal::{Chain, Sealer};
 pub use sections::{Section, sections};
 pub use sent::messages_sent;
 pub use steps::{Step, StepKind, steps};

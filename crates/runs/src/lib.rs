@@ -14,6 +14,7 @@ mod journal;
 mod kept;
 mod list;
 mod read;
+mod received;
 mod run_id;
 mod seal;
 mod sealed_log;
@@ -31,6 +32,7 @@ pub use list::{
 };
 pub use llm_do_host::{Canceller, EventSink, Interjector, Said, Stopper, Switch, Written};
 pub use read::{ReadError, began_here, is_own, read_journal, read_own_journal, read_run, read_tree};
+pub use received::receive_journal;
 pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
 pub use sealed_log::{LogKind, ReadLog, SealedLog, log_ids, read_log};

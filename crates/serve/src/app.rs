@@ -50,6 +50,24 @@ pub fn export_template() -> Option<&'static str> {
     TEMPLATE.get_or_init(|| File::find("export.html").map(File::text)).as_deref()
 }
 
+/// The text of a file of the app, if the app is in the binary.
+pub(crate) fn text(name: &str) -> Option<String> {
+    File::find(name).map(File::text)
+}
+
+/// The bytes of a file of the app, compressed with gzip.
+pub(crate) fn compressed(name: &str) -> Option<&'static [u8]> {
+    File::find(name).map(|file| file.gzip)
+}
+
+/// The files with a hash of their content in their names, for pages that run the engine themselves.
+pub(crate) fn assets() -> Vec<(String, Vec<u8>)> {
+    let assets = FILES
+        .iter()
+        .filter(|file| file.name.starts_with("assets/") && !file.name.starts_with("assets/index-"));
+    assets.map(|file| (file.name.to_owned(), file.plain())).collect()
+}
+
 /// Returns the app's page, which contains whether another page has opened it. Such a page could have put a token of its
 /// own into the link.
 pub(crate) fn index(asked: &HeaderMap) -> Response {

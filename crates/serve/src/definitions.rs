@@ -28,6 +28,16 @@ const DEEPEST: usize = 12;
 /// Folders of tools, which hold thousands of files that are nobody's definitions.
 const OF_TOOLS: &[&str] = &["node_modules", "__pycache__", ".venv", "venv", "target"];
 
+/// Returns the definition files of a program with these protections: their paths, relative to its folder, and their bytes.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn definition_files(protections: Vec<Arc<Protection>>) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let files = Definitions::open(protections).and_then(|definitions| definitions.all());
+    let files = files.map_err(|error| error.detail().to_owned())?;
+    Ok(files.into_iter().map(|file| (file.path, file.bytes)).collect())
+}
+
 /// The definitions of a program in its folder.
 pub(crate) struct Definitions {
     dir: Dir,

@@ -1,5 +1,5 @@
 /**
- * What the page needs of an engine, wherever that runs: behind HTTP, in a file, or later in the page itself. Nothing
+ * What the page needs of an engine, wherever that runs: behind HTTP, in a file, or in the page itself. Nothing
  * outside an implementation may assume how it is reached.
  */
 
@@ -424,6 +424,8 @@ export interface Engine {
   /** Stops the answer under way. */
   stop(run: string): Promise<void>;
   cancel(run: string): Promise<void>;
+  /** Continues a run that was cut off, where the engine does not do that by itself. */
+  continueRun(run: string): Promise<void>;
   /** `progress` hears how many of how many bytes have arrived. */
   exportRun(run: string, progress: (bytes: number, of: number | undefined) => void): Promise<Blob>;
 

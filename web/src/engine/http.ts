@@ -1,4 +1,7 @@
-/** The engine behind `llm-do serve` (`docs/reference/http.md`). The only file that knows of HTTP. */
+/**
+ * The engine behind `llm-do serve` (`docs/reference/http.md`), and the one in the page (`docs/reference/page-engine.md`), which
+ * answers the same requests. The only file that knows of HTTP.
+ */
 
 import {
   EngineError,
@@ -55,6 +58,7 @@ const EVENTS_AT_ONCE = 2000;
 export class HttpEngine implements Engine {
   readonly #base: string;
   readonly #fetch: typeof fetch;
+  readonly #unreachable: string;
   readonly #listeners = new Set<(connection: Connection) => void>();
   /** What is waiting to reach the server again. */
   readonly #lost = new Set<symbol>();
@@ -62,10 +66,15 @@ export class HttpEngine implements Engine {
   readonly #news = new EventTarget();
   readonly #secret = new SessionSecret();
 
-  /** `fetching`: sends the requests in place of the browser. */
-  constructor(base = "", fetching: typeof fetch = (...asked) => fetch(...asked)) {
+  /** `fetching` sends the requests in place of the browser. `unreachable` says that the engine does not answer. */
+  constructor(
+    base = "",
+    fetching: typeof fetch = (...asked) => fetch(...asked),
+    unreachable = "The server can't be reached. Is it running?",
+  ) {
     this.#base = base;
     this.#fetch = fetching;
+    this.#unreachable = unreachable;
   }
 
   async signIn(token: string): Promise<void> {
@@ -185,6 +194,10 @@ export class HttpEngine implements Engine {
 
   async cancel(run: string): Promise<void> {
     await this.#send("POST", `/v1/runs/${encodeURIComponent(run)}/cancel`);
+  }
+
+  async continueRun(run: string): Promise<void> {
+    await this.#send("POST", `/v1/runs/${encodeURIComponent(run)}/continue`);
   }
 
   async exportRun(run: string, progress: (bytes: number, of: number | undefined) => void): Promise<Blob> {
@@ -466,10 +479,10 @@ export class HttpEngine implements Engine {
       response = await this.#fetch(this.#base + path, { ...init, headers, method, credentials: "same-origin" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
-      throw new EngineError("offline", "The server can't be reached. Is it running?");
+      throw new EngineError("offline", this.#unreachable);
     }
     if (response.ok) return response;
-    throw await refusal(response);
+    throw await refusal(response, this.#unreachable);
   }
 }
 
@@ -483,7 +496,7 @@ function findings(diagnostics: unknown): Diagnostic[] | undefined {
 }
 
 /** What a response that is no success says. */
-async function refusal(response: Response): Promise<EngineError> {
+async function refusal(response: Response, unreachable: string): Promise<EngineError> {
   const text = await response.text().catch(() => "");
   let problem: { code?: unknown; detail?: unknown; by?: unknown; diagnostics?: unknown } = {};
   try {
@@ -494,7 +507,7 @@ async function refusal(response: Response): Promise<EngineError> {
   }
   const { code, detail, by, diagnostics } = problem;
   if (typeof code !== "string" && TRANSIENT.has(response.status)) {
-    return new EngineError("offline", "The server can't be reached. Is it running?");
+    return new EngineError("offline", unreachable);
   }
   return new EngineError(
     typeof code === "string" ? code : response.status === 401 ? "unauthorized" : `status_${response.status}`,

@@ -117,6 +117,7 @@ export class RecordedEngine implements Engine {
   message = refused;
   stop = refused;
   cancel = refused;
+  continueRun = refused;
   exportRun = refused;
   costs = refused;
   triggers = refused;

@@ -68,11 +68,15 @@ export class AppStore {
   #asking = false;
   #askAgain = false;
 
-  constructor(engine: Engine) {
+  /** Whether the engine runs in this page, and not on a server. */
+  readonly isPage: boolean;
+
+  constructor(engine: Engine, isPage = false) {
     this.engine = engine;
+    this.isPage = isPage;
     engine.onConnection((connection) => {
       if (this.connection.state !== connection.state) {
-        this.announce(connection.state === "lost" ? "The connection to the server is lost." : "Connected again.");
+        this.announce(connection.state === "lost" ? (isPage ? "The engine does not answer." : "The connection to the server is lost.") : "Connected again.");
         // The server may be another process with other runs under way.
         if (connection.state === "connected") void this.#refresh();
       }

@@ -13,6 +13,8 @@ export type Route =
   | { page: "runs"; query: URLSearchParams }
   | { page: "run"; run: string; view: string; item: string }
   | { page: "inbox" }
+  /** Models, keys and files of an engine in the page. */
+  | { page: "setup" }
   | { page: "program"; program: string; file: string }
   /** The results of `llm-do test`. An empty `test` is the newest. */
   | { page: "tests"; program: string; test: string }
@@ -74,7 +76,8 @@ export function routeOf(hash: string): Route {
         ? { page: "runs", query }
         : { page: "run", run: first, view: second, item: third };
     case "inbox":
-      return { page: "inbox" };
+    case "setup":
+      return { page };
     case "tests":
       return { page: "tests", program: first, test: second };
     case "maps":

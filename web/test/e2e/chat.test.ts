@@ -1,5 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Stage, startChat } from "./stage";
@@ -8,10 +7,7 @@ let stage: Stage;
 beforeAll(async () => void (stage = await Stage.open(["--edit", "--chat-model", "script:scripts/other.yaml"])));
 afterAll(() => stage.close());
 
-const written = (): string | undefined => {
-  const path = join(stage.place.dir, "out/chat.txt");
-  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
-};
+const written = (page: Page): Promise<string | undefined> => stage.read(page, "out/chat.txt");
 async function say(page: Page, text: string): Promise<void> {
   await page.getByLabel("Message to chat").fill(text);
   await page.getByLabel("Message to chat").press("Enter");
@@ -82,14 +78,14 @@ test("a message is taken back with the file that it led to, tried again, and cha
   await say(page, "Please write it down");
   await page.getByRole("button", { name: "Approve" }).click();
   await answer(page, "It is in the file.");
-  expect(written()).toBe("from the chat\n");
+  expect(await written(page)).toBe("from the chat\n");
   await page.getByRole("button", { name: "Undo" }).click();
   const restore = page.getByRole("button", { name: "restore" });
   await restore.waitFor();
   await page.getByRole("region", { name: /Change to .*chat\.txt/ }).getByText("from the chat").waitFor();
   await restore.click();
   await page.getByText("A message was taken back.").waitFor();
-  await expect.poll(written).toBeUndefined();
+  await expect.poll(() => written(page)).toBeUndefined();
 
   await say(page, "How are you?");
   await answer(page, "Well, thank you.");
@@ -142,7 +138,7 @@ test("rules are made and forgotten, and a compaction is taken back", async () =>
   await say(page, "Please write it down");
   // The rule refuses it: nothing is asked, and the model hears that.
   await expect.poll(() => page.getByText(/^You said: /).count(), { timeout: 30_000 }).toBe(2);
-  expect(written()).toBe(undefined);
+  expect(await written(page)).toBe(undefined);
   expect(await page.getByRole("button", { name: "Approve" }).count()).toBe(0);
   await page.getByRole("button", { name: "Rules" }).click();
   await dialog.getByRole("button", { name: "Forget" }).click();

@@ -7,9 +7,6 @@ let stage: Stage;
 beforeAll(async () => void (stage = await Stage.open()));
 afterAll(() => stage.close());
 
-const path = (): string => join(stage.place.dir, "workers/writer.worker");
-const saved = (): string => readFileSync(path(), "utf8");
-
 test("findings stand at their places, unsaved texts are checked, and a save is kept", async () => {
   const page = await stage.page("#/programs/desk/workers%2Fwriter.worker");
   const editor = page.getByRole("textbox", { name: "workers/writer.worker" });
@@ -22,7 +19,7 @@ test("findings stand at their places, unsaved texts are checked, and a save is k
   const finding = page.getByRole("list", { name: "Findings" }).getByText(/unknown key/);
   await finding.waitFor();
   await page.locator(".cm-lintRange-error").first().waitFor();
-  expect(saved()).not.toContain("modle");
+  expect(await stage.read(page, "workers/writer.worker")).not.toContain("modle");
   await page.getByRole("button", { name: "workers/writer.worker:2:1" }).click();
   await page.keyboard.press("Control+Shift+k");
   await page.getByText("No findings", { exact: true }).waitFor();
@@ -30,7 +27,7 @@ test("findings stand at their places, unsaved texts are checked, and a save is k
   await page.keyboard.insertText("\nBe brief.\n");
   await page.keyboard.press("Control+s");
   await page.getByText("Saved workers/writer.worker.").waitFor();
-  expect(saved()).toContain("Be brief.");
+  expect(await stage.read(page, "workers/writer.worker")).toContain("Be brief.");
   await page.context().close();
 });
 
@@ -76,7 +73,7 @@ test("texts that are not saved survive a walk through the app, and the tab asks 
   await editor.getByText("Greet me twice.").waitFor();
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Saved workers/greeter.worker.").waitFor();
-  expect(readFileSync(join(stage.place.dir, "workers/greeter.worker"), "utf8")).toContain("Greet me twice.");
+  expect(await stage.read(page, "workers/greeter.worker")).toContain("Greet me twice.");
   await page.context().close();
 });
 

@@ -71,7 +71,7 @@ test("alternatives, maps, chips and dates are filled in with 6 clicks and no JSO
   await page.locator("header [data-state=done]").first().waitFor();
   expect(clicks.count).toBe(6);
   const run = /runs\/([^/]+)/.exec(page.url())?.[1] ?? "";
-  const journal = readFileSync(join(stage.place.dir, ".llm-do/runs", run, "journal.jsonl"), "utf8");
+  const journal = await stage.read(page, `.llm-do/runs/${run}/journal.jsonl`);
   expect(journal).toContain('{"contact":{"phone":12345},"days":["mon","wed"],"prices":{"single":80},"at":"2026-01-31 14:30"}');
   await page.context().close();
 });
@@ -94,7 +94,7 @@ test("the content of a file is edited as text with its diff redrawn, in 2 clicks
   expect(await axe(page)).toEqual([]);
   await clicks.on(page.getByRole("button", { name: "Call with these arguments" }));
   await page.locator("header [data-state=done]").first().waitFor();
-  expect(readFileSync(join(stage.place.dir, "out/note.txt"), "utf8")).toBe("first line\nedited line\n");
+  expect(await stage.read(page, "out/note.txt")).toBe("first line\nedited line\n");
   expect(clicks.count).toBe(2);
   await page.context().close();
 });

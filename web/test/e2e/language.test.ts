@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -61,7 +61,7 @@ test("keys, workers and variables are completed as one types", async () => {
   await page.keyboard.press("Control+Space");
   await list.getByRole("option", { name: "mood" }).click();
   expect(await text()).toContain("Stay {{ mood }}.");
-  expect(readFileSync(join(stage.place.dir, BOSS), "utf8")).not.toContain("writer");
+  expect(await stage.read(page, BOSS)).not.toContain("writer");
   await page.context().close();
 });
 
@@ -119,6 +119,6 @@ test("a fix is made in the editor, beside the finding and at its place", async (
   await page.locator(".cm-lintRange-error").hover();
   await page.locator(".cm-tooltip-lint").getByRole("button", { name: title }).click();
   expect(await text()).toContain("\nsandbox: {readonly: true}\n");
-  expect(readFileSync(join(stage.place.dir, BOSS), "utf8")).toContain("readonly: yes");
+  expect(await stage.read(page, BOSS)).toContain("readonly: yes");
   await page.context().close();
 });

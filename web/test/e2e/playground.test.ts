@@ -1,6 +1,6 @@
 /** Changing a prompt: the prompt as one types, a run beside the editor, a new file, and a call's definition. */
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -29,7 +29,7 @@ test("a prompt is rendered as one types, also unsaved, with no click, and a chan
   await page.keyboard.press("Control+End");
   await page.keyboard.type("Be brief, {{ name }}.");
   await prompt(page).getByText("Be brief, Ada.").waitFor();
-  expect(readFileSync(join(stage.place.dir, "workers/greeter.worker"), "utf8")).not.toContain("Be brief");
+  expect(await stage.read(page, "workers/greeter.worker")).not.toContain("Be brief");
   await page.keyboard.type(" {{ nonsense");
   await playground(page).locator("p.error").first().waitFor();
   // The last prompt that could be rendered stays.
@@ -40,7 +40,7 @@ test("a prompt is rendered as one types, also unsaved, with no click, and a chan
   await clicks.on(playground(page).getByRole("button", { name: "Save 1 file and run" }));
   await playground(page).locator("[data-state=done]").waitFor({ timeout: 20_000 });
   expect(clicks.count).toBe(1);
-  expect(readFileSync(join(stage.place.dir, "workers/greeter.worker"), "utf8")).toContain("Be brief");
+  expect(await stage.read(page, "workers/greeter.worker")).toContain("Be brief");
   // Another input: the answers stand beside each other.
   await playground(page).getByRole("textbox", { name: "name" }).fill("Bob");
   await playground(page).getByRole("button", { name: "Run", exact: true }).click();
@@ -72,7 +72,7 @@ test("a new file is added in 3 clicks, and findings of the open file come first"
   await clicks.on(page.getByRole("button", { name: "Save", exact: true }));
   await page.getByText("Saved workers/teller.worker.").waitFor();
   expect(clicks.count).toBe(3);
-  expect(readFileSync(join(stage.place.dir, "workers/teller.worker"), "utf8")).toContain("description:");
+  expect(await stage.read(page, "workers/teller.worker")).toContain("description:");
   await page.context().close();
 }, 60_000);
 

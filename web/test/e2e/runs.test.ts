@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OUTPUT } from "./browser";
 import type { Place } from "./program";
@@ -24,10 +25,7 @@ let stage: Stage;
 beforeAll(async () => void (stage = await Stage.open(["--edit"], rewriter)));
 afterAll(() => stage.close());
 
-const note = (): string | undefined => {
-  const path = join(stage.place.dir, "out/note.txt");
-  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
-};
+const note = (page: Page): Promise<string | undefined> => stage.read(page, "out/note.txt");
 
 test("the token of the link leaves the address, and the session survives a reload", async () => {
   const page = await stage.page();
@@ -90,13 +88,13 @@ test("an answer is shown while it is made, as text and not as markup", async () 
 test("a call is approved with its diff in view", async () => {
   const page = await stage.page();
   await startWriter(page);
-  expect(note()).toBeUndefined();
+  expect(await note(page)).toBeUndefined();
   await page.getByRole("region", { name: "Change to /out/note.txt" }).getByText("second line").waitFor();
   await page.getByRole("button", { name: "Unified" }).click();
   await page.locator("table.unified").waitFor();
   await page.getByRole("button", { name: "Approve" }).click();
   await page.locator("[data-state=done]").first().waitFor();
-  expect(note()).toBe("first line\nsecond line\n");
+  expect(await note(page)).toBe("first line\nsecond line\n");
   await page.context().close();
 });
 
@@ -155,7 +153,7 @@ test("arguments are edited before a call is made", async () => {
   await page.keyboard.insertText('"edited\\n"}');
   await page.getByRole("button", { name: "Call with these arguments" }).click();
   await page.locator("[data-state=done]").first().waitFor();
-  expect(note()).toBe("edited\n");
+  expect(await note(page)).toBe("edited\n");
   await page.context().close();
 });
 
@@ -173,7 +171,7 @@ test("keys reach the editor, the focus stays in the page after an answer, and th
   await page.getByRole("button", { name: "Call with these arguments" }).focus();
   await page.keyboard.press("Enter");
   await page.locator("[data-state=done]").first().waitFor();
-  expect(note()).toBe("by keyboard\n");
+  expect(await note(page)).toBe("by keyboard\n");
   await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("main");
   await expect.poll(() => page.title()).toContain(`writer done · ${id} · llm-do`);
   await page.goto(`${stage.address}/#/start/desk/writer`);
@@ -203,7 +201,7 @@ test("arguments can be edited before the editor has arrived, and while it arrive
   await page.keyboard.insertText('{"path": "out/note.txt", "content": "early\\n"}');
   await page.getByRole("button", { name: "Call with these arguments" }).click();
   await page.locator("[data-state=done]").first().waitFor();
-  expect(note()).toBe("early\n");
+  expect(await note(page)).toBe("early\n");
   await page.context().close();
 });
 

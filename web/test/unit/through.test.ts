@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { Through, type ToEditor } from "../../src/engine/through";
+import { Through, type Sent } from "../../src/engine/through";
 
-function page(): { through: Through; sent: ToEditor[] } {
-  const sent: ToEditor[] = [];
+function page(): { through: Through; sent: Sent[] } {
+  const sent: Sent[] = [];
   return { through: new Through((message) => sent.push(message)), sent };
 }
 const piece = (id: number, text: string): Parameters<Through["take"]>[0] => ({ type: "piece", id, base64: btoa(text) });

@@ -92,6 +92,10 @@ pub(crate) struct ExportForm {
     /// The recorded calls of a worker (by its ID) or a tool, as test cases
     #[arg(long, value_name = "WORKER")]
     pub(crate) cases: Option<String>,
+    /// A copy of a run of a cluster below this folder, in the form of a local run
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) local: Option<PathBuf>,
     /// A project of a program that a model wrote, with its workers and a case from its recorded calls: name RUN and CALL
     #[arg(long)]
     pub(crate) program: bool,
@@ -157,7 +161,7 @@ fn file_or_collector(text: &str) -> Result<String, String> {
     }
 }
 
-fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)];
     measure(text, &units, "write a number and s, m, h, d or w, such as 30d").map(Duration::from_secs)
 }

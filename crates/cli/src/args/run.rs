@@ -45,6 +45,11 @@ pub(crate) struct RunArgs {
     #[arg(short = 'o', long = "to", value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Output")]
     pub(crate) to: Option<PathBuf>,
 
+    /// Run on the cluster in this database: `llm-do docs cluster`
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["list_workers", "check"])]
+    pub(crate) cluster: Option<String>,
+
     /// List the program's workers (`llm-do list`)
     #[arg(long, conflicts_with = "check", help_heading = "Instead of running")]
     pub(crate) list_workers: bool,

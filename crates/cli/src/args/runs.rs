@@ -20,6 +20,10 @@ pub(crate) struct RunsArgs {
     /// The project's directory
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
+    /// The database of a cluster, whose runs are named `pg:RUN` [default: LLM_DO_DATABASE, for such a name]
+    #[cfg(feature = "cluster")]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
     #[command(subcommand)]
     pub(crate) command: RunsCommand,
 }
@@ -71,7 +75,7 @@ Examples:
 }
 
 /// Arguments of `runs resume`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The run
     #[arg(default_value = "last")]
@@ -103,7 +107,7 @@ pub(crate) struct ResumeArgs {
 }
 
 /// Arguments of `runs replay`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// The run, or its folder
     #[arg(default_value = "last")]

@@ -116,7 +116,7 @@ fn with_folder(problem: Problem, here: &Path) -> NotReady {
 const VIA: &str = "command line";
 
 /// Returns the decisions on the command line.
-fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> {
+pub(super) fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> {
     let mut decisions = BTreeMap::new();
     let mut decide = |id: QuestionId, answer: Answer| {
         let wrong = || Complaint::wrong(format!("`{id}` is decided twice"));

@@ -30,6 +30,10 @@ const FOREIGN: &str = "not written by your llm-do";
 
 /// Runs a subcommand.
 pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
+    #[cfg(feature = "cluster")]
+    if let Some(done) = of_cluster(runs, output) {
+        return done;
+    }
     let project = runs.project.as_deref();
     let of = |target: &Option<String>| folders(target.as_deref(), project);
     match &runs.command {
@@ -41,6 +45,56 @@ pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
         RunsCommand::Replay(args) => return Ok(replay::run(args, project, output)),
     }
     Ok(Exit::Done)
+}
+
+/// Runs a subcommand for a run of a cluster, `pg:RUN`. Those that read a run get a copy of it.
+#[cfg(feature = "cluster")]
+fn of_cluster(runs: &RunsArgs, output: &Output) -> Option<Result<Exit, Complaint>> {
+    use super::cluster::{LocalCopy, PREFIX, export_copy, list as list_cluster, resume as resume_there};
+    use crate::args::{ReplayArgs, ShowRunArgs};
+
+    let database = runs.database.clone().or_else(|| std::env::var("LLM_DO_DATABASE").ok());
+    let database = database.as_ref();
+    let is_there = |run: &str| run.starts_with(PREFIX);
+    let copied = |run: &str, with: &dyn Fn(String) -> Result<Exit, Complaint>| {
+        let copy = LocalCopy::of(run, database)?;
+        with(copy.dir.display().to_string())
+    };
+    Some(match &runs.command {
+        RunsCommand::List { target: None, limit, chats: false } if runs.database.is_some() => {
+            list_cluster(database.map(String::as_str).unwrap_or_default(), *limit, output)
+                .map(|()| Exit::Done)
+        }
+        RunsCommand::Resume(args) if is_there(&args.run) => Ok(resume_there(args, database, output)),
+        RunsCommand::Show(args) if is_there(&args.run) && args.view.follow => {
+            Err(Complaint::wrong("--follow is not available for a run of a cluster")
+                .hint("`llm-do runs resume` follows it, and decides nothing without decisions"))
+        }
+        RunsCommand::Show(args) if is_there(&args.run) => copied(&args.run, &|run| {
+            show(|| Ok(Vec::new()), &ShowRunArgs { run, ..(**args).clone() }, output).map(|()| Exit::Done)
+        }),
+        RunsCommand::Replay(args) if is_there(&args.run) => {
+            copied(&args.run, &|run| Ok(replay::run(&ReplayArgs { run, ..(**args).clone() }, None, output)))
+        }
+        RunsCommand::Export(args) => {
+            match (args.runs.first().filter(|run| is_there(run)), &args.form.local) {
+                (Some(run), Some(folder)) => export_copy(run, database, folder, output).map(|()| Exit::Done),
+                (None, Some(_)) => {
+                    Err(Complaint::wrong("--local is for a run of a cluster: name it as pg:RUN"))
+                }
+                (Some(run), None) => copied(run, &|dir| {
+                    let mut args = (**args).clone();
+                    args.runs[0] = dir;
+                    export(&args, None, output).map(|()| Exit::Done)
+                }),
+                (None, None) => return None,
+            }
+        }
+        _ if runs.database.is_some() => Err(Complaint::wrong(
+            "--database is for runs of a cluster: name one as pg:RUN, or use `llm-do runs list`",
+        )),
+        _ => return None,
+    })
 }
 
 /// Lists the newest runs, one a line.

@@ -184,6 +184,36 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Bounded)
                 },
             ),
+            row(
+                Library,
+                Templates,
+                "steps that read large values and build nothing (`==`, `in`, `length`, `count`), to occupy the processor",
+                "a rendering reads or measures at most some 20 million values, and 16 bytes of a text are one",
+                |world| {
+                    // Without a limit, each of them takes minutes: every step reads a text of 4 MB or a list of 100,000 items.
+                    let looped = |step: &str| {
+                        format!(
+                            "{{% set s = 'x' * 4000000 %}}{{% set l = range(100000)|list %}}{{% for i in range(40000) %}}{step}{{% endfor %}}"
+                        )
+                    };
+                    let programs: Vec<String> = [
+                        "{% if s ~ '' == s and 'y' in s %}y{% endif %}",
+                        "{% if 100001 in l %}y{% endif %}",
+                        "{% if s.count('y') or s.isdigit() or s is upper %}y{% endif %}",
+                        "{% if s|length < 3 or s[3999999] == 'y' %}y{% endif %}",
+                    ]
+                    .map(looped)
+                    .into();
+                    let programs: Vec<(&str, &str)> =
+                        programs.iter().map(|text| ("", text.as_str())).collect();
+                    none_loads(
+                        world,
+                        &programs,
+                        ("", "{% set l = range(500)|list %}{% for i in l %}{{ 'x' if i in l }}{% endfor %}"),
+                    )?;
+                    Ok(Outcome::Bounded)
+                },
+            ),
         ],
     }
 }

@@ -23,6 +23,8 @@ mod chat_terminal;
 mod chat_undo;
 mod chat_windows;
 mod check;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod completions;
 mod conditions;
 mod context;
@@ -62,6 +64,7 @@ mod model_lists;
 mod newcomer;
 mod operator_channel;
 mod origins;
+mod page;
 mod partial_values;
 mod prices;
 mod programs;

@@ -13,11 +13,13 @@ use super::error::own;
 const ITEM: usize = 32;
 /// Most nested lists and maps in a value. Printing or dropping one level takes stack.
 const DEEPEST: usize = 100;
-/// Greatest number of values that one rendering visits to measure others.
-const MOST_LOOKS: usize = 20_000_000;
-/// Limits for the size of all values together, and of a list with its items, as multiples of the longest text.
+/// The length of a text that counts as a value that is read.
+const PIECE: usize = 16;
+/// Limits for the size of all values together, for that of a list with its items, and for the number of values that a
+/// rendering reads or measures, as multiples of the longest text.
 const ALL: usize = 16;
 const LIST: usize = 4;
+const LOOKS: usize = 5;
 
 /// The sizes of the values that a rendering has built.
 #[derive(Debug)]
@@ -55,10 +57,62 @@ impl Budget {
     }
 
     fn look(&self) -> Result<(), Error> {
-        match self.looked.fetch_add(1, Relaxed) > MOST_LOOKS {
-            true => Err(limit("the template handles lists that are too large, too often".to_owned())),
+        self.looks(1)
+    }
+
+    fn looks(&self, count: usize) -> Result<(), Error> {
+        let most = self.longest.saturating_mul(LOOKS);
+        match self.looked.fetch_add(count, Relaxed).saturating_add(count) > most {
+            true => {
+                Err(limit("the template handles texts or lists that are too large, too often".to_owned()))
+            }
             false => Ok(()),
         }
+    }
+
+    /// Counts a value that the engine reads whole, without a limit of its own.
+    pub(super) fn seen(&self, value: &Value) -> Result<(), Error> {
+        self.cut(value)?;
+        self.items_seen(value, 0)
+    }
+
+    /// Counts a container in which the engine looks for a value.
+    pub(super) fn sought(&self, container: &Value) -> Result<(), Error> {
+        match container.kind() {
+            // The engine finds a key without reading the others.
+            ValueKind::Map => self.look(),
+            _ => self.seen(container),
+        }
+    }
+
+    /// Counts a text. The engine counts its characters to find a place in it.
+    pub(super) fn cut(&self, value: &Value) -> Result<(), Error> {
+        value.as_str().map_or(Ok(()), |text| self.read(text.len()))
+    }
+
+    /// Counts bytes of a text that the engine reads.
+    pub(super) fn read(&self, bytes: usize) -> Result<(), Error> {
+        self.looks(1 + bytes / PIECE)
+    }
+
+    fn items_seen(&self, value: &Value, depth: usize) -> Result<(), Error> {
+        let is_map = value.kind() == ValueKind::Map;
+        // Deeper values can't be built, and those of the input are not as deep.
+        if depth > 2 * DEEPEST || !(is_map || matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)) {
+            return Ok(());
+        }
+        for item in value.try_iter()?.checked() {
+            let item = item?;
+            self.look()?;
+            self.cut(&item)?;
+            self.items_seen(&item, depth + 1)?;
+            if is_map {
+                let inner = value.get_item(&item)?;
+                self.cut(&inner)?;
+                self.items_seen(&inner, depth + 1)?;
+            }
+        }
+        Ok(())
     }
 
     /// Counts a value that was built, and returns it if it is small enough. Lazy values are computed now instead of at

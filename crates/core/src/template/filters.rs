@@ -1,12 +1,15 @@
 //! Filters, tests and functions of Jinja2 that the engine lacks, or has without the Python library's positional
 //! arguments or details.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::value::{
     Enumerator, Kwargs, Object, ObjectRepr, Rest, StringInput, Tuple, ValueKind, ValueOrKwargs,
 };
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value, filters};
+use minijinja::{
+    Environment, Error, ErrorKind, State, UndefinedBehavior, Value, filters, tests as engine_tests,
+};
 
 use super::arguments::arguments;
 use super::budget::{Budget, holds_objects};
@@ -125,6 +128,14 @@ pub(super) const FUNCTIONS: &[&str] = &["cycler", "dict", "file", "joiner", "nam
 /// Adds all of these filters, tests and functions.
 pub(super) fn add(environment: &mut Environment, budget: &Arc<Budget>) {
     add_bounded(environment, budget);
+    add_counted_tests(environment, budget);
+    for name in ["count", "length"] {
+        let budget = Arc::clone(budget);
+        environment.add_filter(name, move |value: &Value| {
+            budget.cut(value)?;
+            filters::length(value)
+        });
+    }
     environment.add_filter("batch", |state: &State, value: Value, size: usize, fill: Option<Value>| {
         filters::batch(state, value, width(size)?, fill)
     });
@@ -176,6 +187,19 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
     environment.add_filter(instrument::KEPT, move |value: Value| budget.kept(value));
     let budget = own();
     environment.add_function(instrument::KEPT, move |value: Value| budget.kept(value));
+    let budget = own();
+    environment.add_filter(instrument::SEEN, move |value: Value| budget.seen(&value).map(|()| value));
+    let budget = own();
+    environment.add_function(instrument::SEEN, move |value: Value| budget.seen(&value).map(|()| value));
+    let budget = own();
+    environment.add_function(instrument::SOUGHT, move |value: Value| budget.sought(&value).map(|()| value));
+    let budget = own();
+    environment.add_function(instrument::CUT, move |value: Value| budget.cut(&value).map(|()| value));
+    let budget = own();
+    environment.add_function(instrument::ALL_SEEN, move |values: Rest<Value>| {
+        values.iter().try_for_each(|value| budget.seen(value))?;
+        Ok::<_, Error>(Value::from(values.0))
+    });
     let budget = own();
     environment.add_function(instrument::STORED, move |value: Value| budget.stored(value));
     let budget = own();
@@ -259,6 +283,54 @@ fn add_bounded(environment: &mut Environment, budget: &Arc<Budget>) {
         }
         minijinja::functions::namespace(defaults)
     });
+}
+
+/// Adds the engine's own tests that read a whole value. `select` and other filters apply them to each item of a list.
+fn add_counted_tests(environment: &mut Environment, budget: &Arc<Budget>) {
+    type Comparison = fn(&Value, &Value) -> bool;
+    let comparisons: [(&[&'static str], Comparison); 6] = [
+        (&["eq", "equalto", "=="], engine_tests::is_eq),
+        (&["ne", "!="], engine_tests::is_ne),
+        (&["lt", "lessthan", "<"], engine_tests::is_lt),
+        (&["le", "<="], engine_tests::is_le),
+        (&["gt", "greaterthan", ">"], engine_tests::is_gt),
+        (&["ge", ">="], engine_tests::is_ge),
+    ];
+    for (names, test) in comparisons {
+        for name in names {
+            let budget = Arc::clone(budget);
+            environment.add_test(*name, move |value: &Value, other: &Value| {
+                budget.seen(other)?;
+                Ok::<_, Error>(test(value, other))
+            });
+        }
+    }
+    let own = || Arc::clone(budget);
+    let budget = own();
+    environment.add_test("in", move |state: &State, value: &Value, other: &Value| {
+        budget.seen(value)?;
+        budget.sought(other)?;
+        engine_tests::is_in(state, value, other)
+    });
+    type Ends = fn(Cow<'_, str>, Cow<'_, str>) -> bool;
+    for (name, test) in
+        [("startingwith", engine_tests::is_startingwith as Ends), ("endingwith", engine_tests::is_endingwith)]
+    {
+        let budget = own();
+        environment.add_test(name, move |value: Cow<'_, str>, other: Cow<'_, str>| {
+            budget.read(other.len())?;
+            Ok::<_, Error>(test(value, other))
+        });
+    }
+    for (name, test) in
+        [("lower", engine_tests::is_lower as fn(&Value) -> bool), ("upper", engine_tests::is_upper)]
+    {
+        let budget = own();
+        environment.add_test(name, move |value: &Value| {
+            budget.seen(value)?;
+            Ok::<_, Error>(test(value))
+        });
+    }
 }
 
 /// Refuses arguments that contain objects and could nest without end.

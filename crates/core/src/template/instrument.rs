@@ -3,8 +3,9 @@
 //! The engine limits steps. A single step can double a text or a list (`~`, `+`, `*`), nest a list in another one, or
 //! copy a text (a slice, a filter, a captured block), and the engine has no hook for that. The text for the engine
 //! therefore differs from the text of the author: `a ~ b` is `(a)|__llm_do_join(b)`, and the value of a literal, a
-//! slice or a filter passes through `__llm_do_kept` ([`Budget`](super::budget::Budget)). Lines keep their numbers, and
-//! [`Instrumented::original`] finds the place of an error in the author's text.
+//! slice or a filter passes through `__llm_do_kept` ([`Budget`](super::budget::Budget)). A step can also read a large
+//! value: a comparison, `in`, a filter, a character of a text. Such a value passes through `__llm_do_seen` first. Lines
+//! keep their numbers, and [`Instrumented::original`] finds the place of an error in the author's text.
 //!
 //! The names never collide with those of a template: a text that contains their prefix is refused.
 
@@ -17,6 +18,14 @@ use super::shown::extended;
 pub(super) const RESERVED: &str = "__llm_do_";
 /// The filter and function that measures a value.
 pub(super) const KEPT: &str = "__llm_do_kept";
+/// The filter and function that counts a value which the next step reads.
+pub(super) const SEEN: &str = "__llm_do_seen";
+/// The function that counts a container in which the next step looks for a value.
+pub(super) const SOUGHT: &str = "__llm_do_sought";
+/// The function that counts a text of which the next step takes a part.
+pub(super) const CUT: &str = "__llm_do_cut";
+/// The function that counts its arguments and returns them as a list.
+pub(super) const ALL_SEEN: &str = "__llm_do_all_seen";
 /// The function that measures a value which becomes an attribute of a namespace.
 pub(super) const STORED: &str = "__llm_do_stored";
 /// The function that counts plain text of a template.
@@ -27,6 +36,9 @@ pub(super) const PRINTED: &str = "__llm_do_printed";
 pub(super) const PLUS: &str = "__llm_do_plus";
 pub(super) const JOIN: &str = "__llm_do_join";
 pub(super) const TIMES: &str = "__llm_do_times";
+
+/// The filters that do not read their whole value. `length` counts a text itself.
+const CHEAP: &[&str] = &["count", "d", "default", "first", "last", "length", "safe"];
 
 /// Plain text up to this length is not counted: with one step for each piece, the limit of steps suffices.
 const SHORT: usize = 64;
@@ -223,6 +235,21 @@ struct Frame {
     /// True if a comma, or a colon, was met.
     has_comma: bool,
     has_colon: bool,
+    /// The comparison whose right side is being read.
+    comparison: Option<Comparison>,
+    /// True if the arguments pass through [`ALL_SEEN`].
+    is_seen: bool,
+}
+
+/// A comparison with the value on its right.
+#[derive(Debug)]
+struct Comparison {
+    /// The function that counts the value.
+    function: &'static str,
+    /// The offset of the value, once it has begun.
+    start: Option<usize>,
+    /// True if the value is a single literal, which needs no count.
+    is_literal: bool,
 }
 
 impl Frame {
@@ -236,6 +263,8 @@ impl Frame {
             primary: 0,
             has_comma: false,
             has_colon: false,
+            comparison: None,
+            is_seen: false,
         }
     }
 }
@@ -282,6 +311,10 @@ struct Writer<'s> {
     sets_attribute: bool,
     /// The start of the value of a `set`.
     value: Option<usize>,
+    /// The offset at which the last value of a filter was measured.
+    kept: Option<usize>,
+    /// True if the arguments that follow pass through [`ALL_SEEN`].
+    sees_arguments: bool,
 }
 
 impl Writer<'_> {
@@ -302,11 +335,38 @@ impl Writer<'_> {
     /// Ends the chains of operators of the current expression.
     fn reset(&mut self) {
         self.close(0);
+        self.end_comparison();
         if let Some(frame) = self.frames.last_mut() {
             frame.chain = [None; LEVELS];
             frame.flat = [false; LEVELS];
         }
         self.begin();
+    }
+
+    /// A comparison follows the value on its left.
+    fn compare(&mut self, function: &'static str) {
+        self.reset();
+        if let Some(frame) = self.frames.last_mut() {
+            frame.comparison = Some(Comparison { function, start: None, is_literal: false });
+        }
+    }
+
+    /// Counts the value before `in`, which a text on the right compares in its printed form.
+    fn seek(&mut self) {
+        let start = self.frames.last().and_then(|frame| frame.chain[0]);
+        if let (true, Some(start)) = (self.after_operand, start) {
+            self.close(0);
+            self.insert_before(start, format!("{SEEN}("));
+            self.insert(self.end, ")");
+        }
+    }
+
+    fn end_comparison(&mut self) {
+        let comparison = self.frames.last_mut().and_then(|frame| frame.comparison.take());
+        if let Some(Comparison { function, start: Some(start), is_literal: false }) = comparison {
+            self.insert_before(start, format!("{function}("));
+            self.insert(self.end, ")");
+        }
     }
 
     /// Closes filters of this level and of those that bind more tightly.
@@ -330,7 +390,23 @@ impl Writer<'_> {
             if !self.after_operand {
                 frame.primary = at;
             }
+            if let Some(comparison) = &mut frame.comparison {
+                comparison.start.get_or_insert(at);
+                comparison.is_literal = false;
+            }
         }
+    }
+
+    /// A text or a number begins here.
+    fn literal(&mut self, at: usize) {
+        let is_whole = |frame: &Frame| frame.comparison.as_ref().is_some_and(|it| it.start.is_none());
+        let is_whole = self.frames.last().is_some_and(is_whole);
+        self.operand(at);
+        if let Some(comparison) = self.frames.last_mut().and_then(|frame| frame.comparison.as_mut()) {
+            comparison.is_literal = is_whole;
+        }
+        self.after_operand = true;
+        self.name = Name::Value;
     }
 
     fn operator(&mut self, level: usize, span: Span, filter: Option<&str>) {
@@ -355,8 +431,22 @@ impl Writer<'_> {
         self.begin();
     }
 
-    fn open(&mut self, bracket: Bracket, span: Span) {
+    fn open(&mut self, bracket: Bracket, span: Span, next: Option<&Token<'_>>) {
         let at = span.start_offset as usize;
+        let is_seen = bracket == Bracket::Call && std::mem::take(&mut self.sees_arguments);
+        if is_seen {
+            self.insert(span.end_offset as usize, format!("*{ALL_SEEN}("));
+        }
+        // A key of a map is a text.
+        let is_key = matches!(next, Some(Token::Str(_) | Token::String(_)));
+        if bracket == Bracket::Subscript
+            && !is_key
+            && self.kept != Some(at)
+            && let Some(frame) = self.frames.last()
+        {
+            self.insert_before(frame.primary, format!("{CUT}("));
+            self.insert(at, ")");
+        }
         let is_value = matches!(bracket, Bracket::Literal | Bracket::Group);
         if is_value {
             self.operand(at);
@@ -365,12 +455,13 @@ impl Writer<'_> {
             (Bracket::Subscript, Some(frame)) => frame.primary,
             _ => at,
         };
-        self.frames.push(Frame { start, ..Frame::of(bracket) });
+        self.frames.push(Frame { start, is_seen, ..Frame::of(bracket) });
         self.begin();
     }
 
     fn shut(&mut self, span: Span) {
         self.close(0);
+        self.end_comparison();
         let end = span.end_offset as usize;
         // A bracket that was never opened: the parser says so.
         if self.frames.len() > 1
@@ -386,12 +477,21 @@ impl Writer<'_> {
                 self.insert_before(frame.start, format!("{KEPT}("));
                 self.insert(end, ")");
             }
+            if frame.is_seen {
+                self.insert(span.start_offset as usize, ")");
+            }
             if frame.bracket == Bracket::Filter {
-                self.insert(end, format!("|{KEPT}"));
+                self.measure(end);
             }
         }
         self.after_operand = true;
         self.name = Name::Value;
+    }
+
+    /// Measures the value of a filter that ends here.
+    fn measure(&mut self, end: usize) {
+        self.insert(end, format!("|{KEPT}"));
+        self.kept = Some(end);
     }
 
     fn tag(&mut self, is_block: bool) {
@@ -405,6 +505,7 @@ impl Writer<'_> {
     fn finish(&mut self) {
         self.frames.truncate(1);
         self.close(0);
+        self.end_comparison();
         let has_comma = self.frames.last().is_some_and(|frame| frame.has_comma);
         if let Some(value) = self.value.take()
             && (has_comma || self.sets_attribute)
@@ -434,14 +535,20 @@ impl Writer<'_> {
             _ if self.in_target => self.target(token, span),
             Token::Ident(word) => self.word(word, span, next),
             Token::Dot => self.name = Name::Attribute,
-            Token::Pipe => self.name = Name::Filter,
-            Token::BracketOpen if self.after_operand && self.name != Name::Argument => {
-                self.open(Bracket::Subscript, span);
+            Token::Pipe => {
+                let is_cheap = matches!(next, Some(Token::Ident(filter)) if CHEAP.contains(filter));
+                if !is_cheap && self.kept != Some(self.end) {
+                    self.insert(self.end, format!("|{SEEN}"));
+                }
+                self.name = Name::Filter;
             }
-            Token::BracketOpen | Token::BraceOpen => self.open(Bracket::Literal, span),
-            Token::ParenOpen if self.name == Name::Filter => self.open(Bracket::Filter, span),
-            Token::ParenOpen if self.after_operand => self.open(Bracket::Call, span),
-            Token::ParenOpen => self.open(Bracket::Group, span),
+            Token::BracketOpen if self.after_operand && self.name != Name::Argument => {
+                self.open(Bracket::Subscript, span, next);
+            }
+            Token::BracketOpen | Token::BraceOpen => self.open(Bracket::Literal, span, next),
+            Token::ParenOpen if self.name == Name::Filter => self.open(Bracket::Filter, span, next),
+            Token::ParenOpen if self.after_operand => self.open(Bracket::Call, span, next),
+            Token::ParenOpen => self.open(Bracket::Group, span, next),
             Token::BracketClose | Token::BraceClose | Token::ParenClose => self.shut(span),
             Token::Plus if self.after_operand => self.operator(0, span, Some(PLUS)),
             Token::Minus if self.after_operand && self.name != Name::Argument => self.operator(0, span, None),
@@ -462,13 +569,10 @@ impl Writer<'_> {
                     frame.has_colon = true;
                 }
             }
-            Token::Assign | Token::Eq | Token::Ne | Token::Gt | Token::Gte | Token::Lt | Token::Lte => {
-                self.reset();
-            }
+            Token::Assign => self.reset(),
+            Token::Eq | Token::Ne | Token::Gt | Token::Gte | Token::Lt | Token::Lte => self.compare(SEEN),
             Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {
-                self.operand(span.start_offset as usize);
-                self.after_operand = true;
-                self.name = Name::Value;
+                self.literal(span.start_offset as usize);
             }
             // A sign, or `*` and `**` before an argument.
             Token::Minus | Token::Plus => {
@@ -520,14 +624,18 @@ impl Writer<'_> {
     fn word(&mut self, word: &str, span: Span, next: Option<&Token<'_>>) {
         let (start, end) = (span.start_offset as usize, span.end_offset as usize);
         match (std::mem::take(&mut self.name), word) {
-            (Name::Attribute, _) => self.after_operand = true,
+            (Name::Attribute, _) => {
+                // `loop.changed(value)` compares with the value before.
+                self.sees_arguments = word == "changed" && matches!(next, Some(Token::ParenOpen));
+                self.after_operand = true;
+            }
             (Name::Filter, _) => {
                 self.after_operand = true;
                 match next {
                     // A name may have several parts.
                     Some(Token::Dot) => {}
                     Some(Token::ParenOpen) => self.name = Name::Filter,
-                    _ => self.insert(end, format!("|{KEPT}")),
+                    _ => self.measure(end),
                 }
             }
             (Name::Test, "not") => self.name = Name::Test,
@@ -536,7 +644,15 @@ impl Writer<'_> {
                 self.name = Name::Argument;
             }
             (_, "is") if self.after_operand => self.name = Name::Test,
-            (_, "and" | "or" | "not" | "in" | "if" | "else") => self.reset(),
+            (_, "in") => {
+                self.seek();
+                self.compare(SOUGHT);
+            }
+            (_, "not") if matches!(next, Some(Token::Ident("in"))) => {
+                self.seek();
+                self.reset();
+            }
+            (_, "and" | "or" | "not" | "if" | "else") => self.reset(),
             (Name::Argument, _) => self.after_operand = true,
             // `ignore missing`, `as NAME`, `recursive` and other words of statements.
             (_, _) if self.after_operand => {
@@ -569,7 +685,18 @@ mod tests {
             ("{{ a + b * c }}", "{{ (a )|_plus( (b )|_times( c)) }}"),
             ("{{ a|upper ~ -b.c[1:]|f(x + 1) }}", ""),
             ("{{ [a, b][0] }}", "{{ _kept([a, b])[0] }}"),
-            ("{{ x.y[1:].z }}", "{{ _kept(x.y[1:]).z }}"),
+            ("{{ x.y[1:].z }}", "{{ _kept(_cut(x.y)[1:]).z }}"),
+            ("{{ x[0][i]['k'] }}", "{{ _cut(_cut(x)[0])[i]['k'] }}"),
+            (
+                "{{ a == b ~ c and d < 3 <= e|f }}",
+                "{{ a == _seen((b )|_join( c) )and d < 3 <= _seen(e|_seen|f|_kept) }}",
+            ),
+            (
+                "{{ a not in b or c in [d] }}",
+                "{{ _seen(a)not in _sought(b )or _seen(c) in _sought(_kept([d])) }}",
+            ),
+            ("{{ a|length + b|first|upper }}", "{{ (a|length|_kept )|_plus( b|first|_kept|upper|_kept) }}"),
+            ("{{ loop.changed(a, b.c) }}", "{{ loop.changed(*_all_seen(a, b.c)) }}"),
             ("{{ (a, b) if (a + b) else {1: c ~ d} }}", ""),
             ("{% set a.b = c ~ d %}", "{% set a.b =_stored(( (c )|_join( d))) %}"),
             ("{% set a = b, c %}", "{% set a =_kept(( b, c)) %}"),

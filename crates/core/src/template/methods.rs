@@ -16,6 +16,11 @@ pub(super) fn call(
     method: &str,
     arguments: &[Value],
 ) -> Result<Value, Error> {
+    budget.cut(value)?;
+    arguments.iter().try_for_each(|argument| budget.cut(argument))?;
+    if matches!(method, "count" | "index") {
+        budget.seen(value)?;
+    }
     match (method, value.as_str()) {
         ("format", Some(text)) => {
             check_format(text, true, arguments)?;

@@ -109,6 +109,67 @@ fn no_value_outgrows_the_limits() {
     }
 }
 
+/// Steps that read a large value and build nothing. Each is one step for the engine, so without a limit of its own a loop of
+/// them takes minutes.
+#[test]
+fn no_template_reads_large_values_without_end() {
+    let settings = Settings { output: 64 << 10, ..Settings::default() };
+    let text = "{% set s = 'x' * 64000 %}{% set t = 'x' * 64000 %}";
+    let list = "{% set l = range(4000)|list %}{% set k = range(4000)|list %}";
+    let looped = |step: &str| format!("{text}{list}{{% for i in range(3000) %}}{step}{{% endfor %}}");
+    for step in [
+        "{{ 'a' if s == t }}",
+        "{{ 'a' if 1 < 2 == (s == t) }}",
+        "{{ 'a' if l == k }}",
+        "{{ 'a' if [l] != [k] }}",
+        "{{ 'a' if {1: l} == {1: k} }}",
+        "{{ 'a' if 'y' in s }}",
+        "{{ 'a' if 'y' not in s }}",
+        "{{ 'a' if 9999 in l }}",
+        "{{ 'a' if 99999 in range(4000) }}",
+        "{{ 'a' if l in s }}",
+        "{{ 'a' if l not in s }}",
+        "{{ 'a' if i and (i == 1 or s in [t, i]) }}",
+        "{{ 'a' if s is eq(t) }}",
+        "{{ 'a' if s is ne t }}",
+        "{{ 'a' if 9999 is in(l) }}",
+        "{{ 'a' if s is lower }}",
+        "{{ 'a' if s is startingwith t }}",
+        "{{ 'a' if s is endingwith(t) }}",
+        "{{ [i]|select('in', l)|first }}",
+        "{{ [s]|select('eq', t)|first|length }}",
+        "{{ s|length }}",
+        "{{ s|wordcount }}",
+        "{{ s|int }}",
+        "{{ l|sum }}",
+        "{{ l|max }}",
+        "{{ [s]|map('length')|first }}",
+        "{{ s.count('y') }}",
+        "{{ s.find('y') }}",
+        "{{ 'y'.find(s) }}",
+        "{{ s.isalpha() }}",
+        "{{ s.startswith(t) }}",
+        "{{ l.index(3999) }}",
+        "{{ l.count(3999) }}",
+        "{{ s[63999] }}",
+        "{{ [s][0][-1] }}",
+        "{{ s[63999:] }}",
+        "{{ loop.changed(s) }}",
+        "{{ loop.changed(1, l) }}",
+        "{% set s, u = s, s|last %}{{ 'a' if u == s[i] }}",
+    ] {
+        let text = looped(step);
+        let rendered = render_with(&text, &instructions(), &json!({}), Files::of([]), settings);
+        let error = rendered.expect_err(step);
+        assert_eq!(error.kind, TemplateErrorKind::Limit, "{step}: {error}");
+        assert!(!error.message.contains("steps"), "{step}: {error}");
+    }
+    // A large value may be read a few times, and small ones often.
+    let text = looped("{{ 'a' if i in [1, 2, 3] and l|length == 4000 and l[i] == i and s|first == 'x' }}");
+    let rendered = render_with(&text, &instructions(), &json!({}), Files::of([]), settings);
+    assert_eq!(rendered.unwrap(), "aaa");
+}
+
 #[test]
 fn a_namespace_cannot_contain_itself() {
     for text in [

@@ -4,9 +4,12 @@ use llm_do_core::model::{FinishReason, ModelError, ModelErrorKind, Purpose, Usag
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 use serde_saphyr::{Error, Spanned};
-use std::{fs::File, io::Read as _, time::Duration};
+use std::time::Duration;
+#[cfg(not(target_arch = "wasm32"))]
+use std::{fs::File, io::Read as _};
 
 /// Longest script, in bytes.
+#[cfg(not(target_arch = "wasm32"))]
 const LONGEST: u64 = 16 << 20;
 
 /// A script: the first entry that fits a request answers it.
@@ -169,6 +172,7 @@ pub(super) fn is_template(text: &str) -> bool {
 
 impl Script {
     /// Reads a script. `check` returns the error of a template.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn read(path: &str, check: &dyn Fn(&str) -> Result<(), String>) -> Result<Self, ModelError> {
         let missing = |error: &dyn std::fmt::Display| {
             ModelError::new(

@@ -5,7 +5,7 @@ mod script;
 
 use llm_do_core::worker::Language;
 
-/// The properties of a language that the check of a program needs. In texts with `NAME`, a function's name takes its place.
+/// The words of a language for the check of a program. In texts with `NAME`, a function's name takes its place.
 pub(super) struct Dialect {
     pub(super) language: Language,
     /// The value of `language` in the configuration and in calls.
