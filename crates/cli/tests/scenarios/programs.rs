@@ -345,7 +345,7 @@ fn exported_project_has_the_rules_narrowings_and_templates_of_its_workers() {
     let manifest = scenario.read("flow/project.yaml").expect("a manifest");
     for part in [
         "\"restrict\":[\"/in\",\"/out\"]",
-        "{\"then\":\"ask\",\"tool\":\"write_file(/out/**)\"},{\"then\":\"blocked\",\"tool\":\"delete_file\"}",
+        "{\"tool\":\"write_file(/out/**)\",\"then\":\"ask\"},{\"tool\":\"delete_file\",\"then\":\"blocked\"}",
     ] {
         assert!(manifest.contains(part), "{part}: {manifest}");
     }
@@ -419,7 +419,7 @@ fn types_that_are_long_are_described_on_demand() {
         return;
     }
     let describe = json!({"tool": "describe_functions", "arguments": {"names": ["tool7", "read_file"]}});
-    let many: String = (0..60)
+    let many: String = (0..120)
         .map(|n| format!("def tool{n}(first_argument: int, second_argument: str, third_argument: list[str]) -> dict[str, int]:\n    return {{}}\n"))
         .collect();
     let scenario = project("{}\n  custom: {}", std::slice::from_ref(&describe)).file("tools.py", &many);
@@ -429,22 +429,19 @@ fn types_that_are_long_are_described_on_demand() {
         "{told}"
     );
     assert!(told.stdout.contains("read_file(path: str"), "{told}");
-    let description = |scenario: &Scenario| {
-        let journal = scenario.journal();
-        let started = kinds(&journal, "conversation_started");
-        let tools = started[0]["tools"].as_array().expect("tools").clone();
-        let of = |name: &str| tools.iter().find(|tool| tool["name"] == name).cloned();
-        (of("run_program").expect("the tool")["description"].to_string(), of("describe_functions").is_some())
-    };
-    let (described, is_offered) = description(&scenario);
-    assert!(is_offered && described.contains("`describe_functions` returns their types"), "{described}");
-    assert!(described.contains("tool7(first_argument, second_argument, third_argument)"), "{described}");
+    // The tools are long, so the run keeps them in a file of its own.
+    let kept = fs::read_dir(scenario.runs().remove(0).join("blobs")).expect("a folder");
+    let kept: String =
+        kept.map(|file| fs::read_to_string(file.expect("an entry").path()).expect("a text")).collect();
+    assert!(kept.contains("`describe_functions` returns their types"), "{kept}");
+    assert!(kept.contains("tool7(first_argument, second_argument, third_argument)"), "{kept}");
     // Short types are in the description, and the tool is not there.
     let scenario = project("{}", &[describe]);
     let told = run(&scenario, APPROVED);
     assert!(told.stdout.contains("There is no tool `describe_functions`"), "{told}");
-    let (described, is_offered) = description(&scenario);
-    assert!(!is_offered && !described.contains("describe_functions"), "{described}");
+    let journal = scenario.journal();
+    let tools = kinds(&journal, "conversation_started")[0]["tools"].to_string();
+    assert!(tools.contains("read_file(path: str") && !tools.contains("describe_functions"), "{tools}");
 }
 
 #[test]
