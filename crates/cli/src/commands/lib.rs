@@ -10,7 +10,7 @@ use crate::{
     visible,
 };
 use llm_do::{
-    Problem,
+    Problem, check_named,
     core::toolset::ToolsetRegistry,
     make_named_folder,
     program::{
@@ -160,7 +160,10 @@ fn export(
         true => ".".to_owned(),
         false => quoted(&root.display().to_string()),
     };
-    let done = llm_do_packages::export(program.entry(), &args.skill, &around.here.join(&args.to), project)?;
+    let to = around.here.join(&args.to);
+    check_named(&to)
+        .map_err(|error| Error::mistake(format!("`{}` can't be written: {error}", to.display())))?;
+    let done = llm_do_packages::export(program.entry(), &args.skill, &to, project)?;
     match output.format {
         Format::Text => output.print(&format!("{}  written\n", done.folder.join(SKILL_FILE).display())),
         _ => output.print_json(&json!({"skill": done.name, "folder": done.folder})),

@@ -6,6 +6,7 @@ use crate::{
     program::quoted,
     render::Output,
 };
+use llm_do::check_named;
 use llm_do_packages::skill::{self, Installed};
 use serde_json::json;
 
@@ -18,8 +19,10 @@ const NAME: &str = "llm-do";
 /// Writes the skill.
 pub(crate) fn install(args: &SkillInstallArgs, output: &Output) -> Result<Exit, Complaint> {
     let target = args.to.join(NAME);
-    let installed = skill::install(FILES, &args.to, NAME, args.replace)
-        .map_err(|error| Complaint::failed(format!("`{}` can't be written: {error}", target.display())))?;
+    let installed =
+        check_named(&target).and_then(|()| skill::install(FILES, &args.to, NAME, args.replace)).map_err(
+            |error| Complaint::failed(format!("`{}` can't be written: {error}", target.display())),
+        )?;
     let result = match installed {
         Installed::UpToDate => "is up to date",
         Installed::Written => "written",

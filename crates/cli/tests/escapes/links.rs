@@ -74,7 +74,7 @@ fn on_files(who: Who, name: &'static str, mechanism: &'static str, attack: fn(&W
 
 /// A program that answers, with one case and one run.
 fn program_with_cases(world: &World) {
-    world.put("main.worker", "---\nmodel: script:script.json\n---\nGo.\n");
+    world.put("main.worker", "---\ndescription: Goes.\nmodel: script:script.json\n---\nGo.\n");
     world.put("project.yaml", "name: x\n");
     world.answers(&json!({"answers": [{"text": "done"}]}));
     world.put("main.cases.yaml", "cases:\n- name: a\n  input: hi\n  expect: {output: done}\n");
@@ -86,7 +86,10 @@ fn commands_write_nothing_outside(world: &World) -> Tried {
     world.run(&[".", "hi"]).ended(0)?;
     world.put("library/lib.yaml", "name: texts\nversion: 1.0.0\nexports: [a]\n");
     world.put("library/workers/a.worker", "---\n---\nHi.\n");
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 15] = [
+        &["skill", "install"],
+        &["skill", "install", "--to", "out"],
+        &["lib", "export", "--skill", "main", "-o", "out/skills"],
         &["runs", "export", "last", "--cases", "main"],
         &["runs", "export", "last", "--html", "-o", "out/page.html"],
         &["runs", "export", "last", "--html", "-o", "file"],
@@ -100,7 +103,12 @@ fn commands_write_nothing_outside(world: &World) -> Tried {
         &["init", "out/project"],
         &["migrate", "library/workers", "--into", "out/migrated", "--write"],
     ];
-    let links = [("../outside", "out"), ("../outside/canary.txt", "file"), ("../../outside", "cases/main")];
+    let links = [
+        ("../outside", "out"),
+        ("../outside", ".agents"),
+        ("../outside/canary.txt", "file"),
+        ("../../outside", "cases/main"),
+    ];
     fs::create_dir(world.project("cases")).unwrap();
     for (target, name) in links {
         symlink(target, world.project(name)).unwrap();
@@ -198,7 +206,7 @@ pub(crate) fn group() -> Group {
             }),
             on_files(
                 Project,
-                "links where commands of the operator write (`runs export --cases`, `test`, `stubs`, `-o`)",
+                "links where commands of the operator write (`runs export --cases`, `test`, `stubs`, `skill install`, `-o`)",
                 "a path in a project leads to a place in the project",
                 commands_write_nothing_outside,
             ),

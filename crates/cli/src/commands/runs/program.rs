@@ -11,7 +11,7 @@ use crate::{
     whole_file,
 };
 use llm_do::{
-    Problem,
+    Problem, check_named,
     core::{
         call_path::CallPath,
         definition::{Definitions, WorkerDefinition},
@@ -105,6 +105,7 @@ pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Outpu
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
+    check_named(path)?;
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
