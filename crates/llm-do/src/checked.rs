@@ -11,7 +11,7 @@ use llm_do_core::worker::{CodeEntry, CodeModule, CodePackage, ToolLevel};
 use llm_do_migrate::Migration;
 use llm_do_models::Providers;
 use llm_do_program::{
-    Checker, Diagnostic,
+    Cancel, Checker, Diagnostic,
     code::{CodeProblem, CodeReader, ModuleTools},
     language::Symbols,
     target::{self, Target},
@@ -105,6 +105,19 @@ impl Editing {
             found.extend(checker.check(unsaved).0);
         }
         found
+    }
+
+    /// [`Editing::findings`], which `cancel` can end early while it reads everything. Returns `None` then.
+    pub fn findings_unless(
+        &mut self,
+        unsaved: BTreeMap<String, String>,
+        cancel: &Cancel,
+    ) -> Option<Vec<Diagnostic>> {
+        let mut found = self.warnings.clone();
+        if let Some(checker) = &mut self.checker {
+            found.extend(checker.check_unless(unsaved, cancel)?.0);
+        }
+        Some(found)
     }
 
     /// Tells that a file or folder has changed on disk. The path is relative to the program's root.

@@ -10,14 +10,17 @@ use crate::{
     progress::Progress,
 };
 use crossbeam_channel::{Receiver, Sender};
-use llm_do::host::program::Diagnostic;
+use llm_do::host::program::{Cancel, Diagnostic};
 use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, Response};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Work for the thread.
@@ -100,10 +103,19 @@ struct Analysis {
     /// The number of requests to refresh findings.
     refreshed: u32,
     progress: Arc<Progress>,
+    /// The number of changes that the client has made, and of those that were noted.
+    changes: Arc<AtomicU64>,
+    noted: u64,
 }
 
 /// Does the work until the channel closes.
-pub(crate) fn run(jobs: &Receiver<Job>, host: Arc<dyn Host>, client: Client, out: Outbox) {
+pub(crate) fn run(
+    jobs: &Receiver<Job>,
+    changes: Arc<AtomicU64>,
+    host: Arc<dyn Host>,
+    client: Client,
+    out: Outbox,
+) {
     let home = host.settings(&PathBuf::from("/")).ok().map(|settings| settings.home);
     let progress = Arc::new(Progress::new(out.clone(), client.shows_progress));
     let announcing = Arc::clone(&progress);
@@ -120,6 +132,8 @@ pub(crate) fn run(jobs: &Receiver<Job>, host: Arc<dyn Host>, client: Client, out
         published: BTreeMap::new(),
         refreshed: 0,
         progress,
+        changes,
+        noted: 0,
     };
     while let Ok(first) = jobs.recv() {
         let mut asked = Vec::new();
@@ -144,6 +158,9 @@ pub(crate) fn run(jobs: &Receiver<Job>, host: Arc<dyn Host>, client: Client, out
 impl Analysis {
     /// Takes note of a change. Returns a request.
     fn note(&mut self, job: Job) -> Option<Ask> {
+        if !matches!(job, Job::Ask(_)) {
+            self.noted += 1;
+        }
         match job {
             Job::Ask(ask) => return Some(ask),
             Job::Documents(documents, changed) => {
@@ -239,7 +256,14 @@ impl Analysis {
         }
     }
 
-    /// Checks a program and sends its findings.
+    /// Returns what ends a check: a change that was not noted yet.
+    fn newer_change(&self) -> Cancel {
+        let (changes, noted) = (Arc::clone(&self.changes), self.noted);
+        Cancel::when(move || changes.load(Ordering::SeqCst) > noted)
+    }
+
+    /// Checks a program and sends its findings. A newer change ends a check that reads everything. The program stays
+    /// dirty then.
     fn publish(&mut self, key: PathBuf) {
         if !key.exists() && !self.documents.iter().any(|(path, _)| path.starts_with(&key)) {
             self.programs.close(&key);
@@ -249,9 +273,13 @@ impl Analysis {
         if !self.programs.is_known(&key) {
             self.progress.checks(&key);
         }
+        let cancel = self.newer_change();
         let Self { client, programs, documents, folders, pages, roots, .. } = self;
         let checked = catch_unwind(AssertUnwindSafe(|| {
-            let program = programs.check(&key, documents);
+            let (program, is_whole) = programs.check_unless(&key, documents, &cancel);
+            if !is_whole {
+                return None;
+            }
             let uri = |shown: &str| uri_in(documents, folders, &program.real(shown));
             let whole = whole_file(&key, program);
             let problem = program.problem().map(str::to_owned);
@@ -267,10 +295,14 @@ impl Analysis {
                 !is_left && path.is_none_or(|path| !nested.iter().any(|root| path.starts_with(root)))
             };
             let found: Vec<&Diagnostic> = program.found.iter().filter(is_own).collect();
-            (findings::by_file(&found, &whole, &uri, client.columns, pages), problem)
+            Some((findings::by_file(&found, &whole, &uri, client.columns, pages), problem))
         }));
         let all = match checked {
-            Ok((all, problem)) => {
+            Ok(None) => {
+                self.dirty.insert(key);
+                return;
+            }
+            Ok(Some((all, problem))) => {
                 if let Some(problem) = problem {
                     self.out.notify("window/showMessage", json!({"type": 1, "message": problem}));
                 }

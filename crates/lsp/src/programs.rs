@@ -6,7 +6,7 @@ use llm_do::{
     host::{
         Announce, Editing,
         program::{
-            Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS,
+            Cancel, Diagnostic, language::FileKind, manifest::LIBRARY, manifest::MANIFESTS,
             source::LARGEST_DEFINITION,
         },
         read_regular,
@@ -116,6 +116,16 @@ impl Programs {
     /// Checks a program with the texts of open documents, if they differ from those of the last check or files have
     /// changed.
     pub(crate) fn check(&mut self, key: &Path, documents: &Documents) -> &Program {
+        self.check_unless(key, documents, &Cancel::default()).0
+    }
+
+    /// [`Programs::check`], which `cancel` can end early. Returns false with the program then: its findings are old.
+    pub(crate) fn check_unless(
+        &mut self,
+        key: &Path,
+        documents: &Documents,
+        cancel: &Cancel,
+    ) -> (&Program, bool) {
         let root = if key.is_dir() { key.to_owned() } else { key.parent().unwrap_or(key).to_owned() };
         let opened = match self.all.get(key) {
             Some(program) if program.editing.is_some() || program.problem.is_some() => None,
@@ -143,11 +153,14 @@ impl Programs {
             .collect();
         if program.texts.as_ref() != Some(&texts) {
             if let Some(editing) = &mut program.editing {
-                program.found = editing.findings(texts.clone());
+                let Some(found) = editing.findings_unless(texts.clone(), cancel) else {
+                    return (program, false);
+                };
+                program.found = found;
             }
             program.texts = Some(texts);
         }
-        program
+        (program, true)
     }
 
     fn open(&self, key: &Path) -> Result<Editing, String> {

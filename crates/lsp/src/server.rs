@@ -16,7 +16,14 @@ use gen_lsp_types::{
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{path::PathBuf, sync::Arc, thread};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
 
 /// Files whose changes the client reports.
 const WATCHED: &str = "**/*";
@@ -32,6 +39,8 @@ struct Server {
     /// The folders of the workspace: real paths, and paths as the client writes them.
     folders: Vec<(PathBuf, PathBuf)>,
     jobs: Sender<Job>,
+    /// The number of changes that were sent, which ends checks of an older state.
+    changes: Arc<AtomicU64>,
     syntax: Sender<Ask>,
     is_shut_down: bool,
 }
@@ -56,6 +65,7 @@ pub(crate) fn run(connection: &Connection, host: Arc<dyn Host>) -> Result<Ended,
     connection.initialize_finish(id, result).map_err(|error| error.to_string())?;
     let out = Outbox { sender: connection.sender.clone(), pending: Arc::default() };
     let (jobs, work) = unbounded();
+    let changes = Arc::new(AtomicU64::new(0));
     let (syntax, asked) = unbounded::<Ask>();
     let folders = folders(&serde_json::to_value(&params).unwrap_or_default());
     let mut server = Server {
@@ -64,11 +74,12 @@ pub(crate) fn run(connection: &Connection, host: Arc<dyn Host>) -> Result<Ended,
         documents: Documents::default(),
         folders,
         jobs,
+        changes: Arc::clone(&changes),
         syntax,
         is_shut_down: false,
     };
     thread::scope(|scope| {
-        scope.spawn(|| analysis::run(&work, host, client.clone(), out.clone()));
+        scope.spawn(|| analysis::run(&work, changes, host, client.clone(), out.clone()));
         scope.spawn(|| asked.iter().for_each(|ask| answer_syntax(&client, &out, &ask)));
         server.begin();
         let ended = server.serve(connection);
@@ -118,8 +129,15 @@ fn answer_syntax(client: &Client, out: &Outbox, ask: &Ask) {
 }
 
 impl Server {
+    /// Sends a change to the thread that owns the programs.
+    fn send(&self, job: Job) {
+        // Before the change itself: a check that sees the number waits for the change.
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        let _ = self.jobs.send(job);
+    }
+
     fn begin(&mut self) {
-        let _ = self.jobs.send(Job::Folders(self.folders.clone()));
+        self.send(Job::Folders(self.folders.clone()));
         if self.client.watches_files {
             let watchers = json!([{"globPattern": WATCHED}]);
             let registration = json!({
@@ -183,7 +201,7 @@ impl Server {
             "textDocument/didChange" => read(params).and_then(|params| self.change(params)),
             "textDocument/didClose" => read(params).map(|params| self.close(&params)),
             "textDocument/didSave" => {
-                let _ = self.jobs.send(Job::Saved);
+                self.send(Job::Saved);
                 Ok(())
             }
             "workspace/didChangeWatchedFiles" => read(params).map(|params| self.disk(&params)),
@@ -193,7 +211,7 @@ impl Server {
             }
             TRUST => {
                 if let Some(trusted) = params.get("trusted").and_then(Value::as_bool) {
-                    let _ = self.jobs.send(Job::Trust(trusted));
+                    self.send(Job::Trust(trusted));
                 }
                 Ok(())
             }
@@ -223,8 +241,8 @@ impl Server {
         let Some(path) = path_of(&uri).map(|path| real(&path)) else { return };
         let (text, version) = (item.text.into(), item.version);
         self.documents.insert(path.clone(), Document { uri, text, version, is_lost: false });
-        let _ = self.jobs.send(Job::Saved);
-        let _ = self.jobs.send(Job::Documents(self.documents.clone(), path));
+        self.send(Job::Saved);
+        self.send(Job::Documents(self.documents.clone(), path));
     }
 
     fn change(&mut self, params: DidChangeTextDocumentParams) -> Result<(), String> {
@@ -233,7 +251,7 @@ impl Server {
         let version = params.text_document.version;
         let changed = self.documents.change(&path, version, params.content_changes, self.client.columns);
         if self.documents.get(&path).is_some() {
-            let _ = self.jobs.send(Job::Documents(self.documents.clone(), path));
+            self.send(Job::Documents(self.documents.clone(), path));
         }
         changed.map_err(|reason| {
             format!(
@@ -245,8 +263,8 @@ impl Server {
     fn close(&mut self, params: &DidCloseTextDocumentParams) {
         let Some(path) = path_of(&params.text_document.uri.0).map(|path| real(&path)) else { return };
         self.documents.remove(&path);
-        let _ = self.jobs.send(Job::Documents(self.documents.clone(), path));
-        let _ = self.jobs.send(Job::Saved);
+        self.send(Job::Documents(self.documents.clone(), path));
+        self.send(Job::Saved);
     }
 
     fn disk(&self, params: &DidChangeWatchedFilesParams) {
@@ -255,7 +273,7 @@ impl Server {
         let paths = paths.filter(|path| !path.components().any(|part| part.as_os_str() == ".llm-do"));
         let paths: Vec<PathBuf> = paths.collect();
         if !paths.is_empty() {
-            let _ = self.jobs.send(Job::Disk(paths));
+            self.send(Job::Disk(paths));
         }
     }
 
@@ -268,7 +286,7 @@ impl Server {
         let removed = listed("removed");
         self.folders.retain(|folder| !removed.contains(folder));
         self.folders.extend(listed("added"));
-        let _ = self.jobs.send(Job::Folders(self.folders.clone()));
+        self.send(Job::Folders(self.folders.clone()));
     }
 }
 

@@ -66,7 +66,8 @@ pub struct Report {
 
 /// Runs [`check`], and also returns the flow and the workers without effects.
 pub fn check_whole(source: Source, host: LoadOptions) -> Report {
-    let mut checked = Checked::read(source, host);
+    // Options without a way to cancel always give a result.
+    let Some(mut checked) = Checked::read(source, host) else { return Report::default() };
     let mut found = checked.findings();
     finish(&checked.source, &checked.loading.host, &mut found);
     let flow = mem::take(&mut checked.flow);
@@ -122,6 +123,9 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
     fixed::check(scope, found);
     tools::check(scope, found);
     capabilities::check(scope, found);
+    if scope.host.cancel.is_wanted() {
+        return Flow::default();
+    }
     if source.is_folder() {
         configurations::unlisted(scope, found);
         stubs::check(scope, &files.stubs, found);
@@ -130,6 +134,9 @@ fn of_program(scope: &Scope<'_>, source: &Source, files: &Files, found: &mut Vec
         Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, scope.roots());
     authority::check(scope, &authorities, found);
     pre_approvals::check(program, scope.workers, scope.host, &authorities, found);
+    if scope.host.cancel.is_wanted() {
+        return Flow::default();
+    }
     let flow = flow::check(scope, &authorities, found);
     rules::of_workers(scope, found);
     cases::check(scope, &files.cases, found);

@@ -8,6 +8,7 @@
 mod edited;
 
 use crate::{
+    cancel::Cancel,
     check::checked::Checked,
     diagnostics::Diagnostic,
     language::Symbols,
@@ -73,15 +74,25 @@ impl Checker {
     /// Returns all findings of the program with these texts in place of its files, as [`check`](crate::check()) would
     /// return them, and the part that was read. Paths are relative to the program's root.
     pub fn check(&mut self, texts: BTreeMap<String, String>) -> (Vec<Diagnostic>, Extent) {
+        self.check_unless(texts, &Cancel::default()).unwrap_or((Vec::new(), Extent::Nothing))
+    }
+
+    /// [`Checker::check`], which `cancel` can end early while it reads everything. Returns `None` then, and the next check
+    /// reads everything.
+    pub fn check_unless(
+        &mut self,
+        texts: BTreeMap<String, String>,
+        cancel: &Cancel,
+    ) -> Option<(Vec<Diagnostic>, Extent)> {
         let texts: BTreeMap<String, String> =
             texts.into_iter().filter_map(|(path, text)| Some((plain(&path).ok()?, text))).collect();
-        let extent = self.update(texts);
-        let Some(LastCheck { checked, cures, .. }) = &mut self.known else { return (Vec::new(), extent) };
+        let extent = self.update(texts, cancel)?;
+        let LastCheck { checked, cures, .. } = self.known.as_mut()?;
         let mut found = checked.findings();
         // A migration reads every file, which says nothing about what the files are for.
         let older_forms = self.host.older_forms.as_deref();
         *cures = self.tree.uncounted(|| finish_knowing(&checked.source, older_forms, *cures, &mut found));
-        (found, extent)
+        Some((found, extent))
     }
 
     /// Tells that a file or folder of the program has changed on disk, is new or no longer exists. The next check reads
@@ -113,8 +124,8 @@ impl Checker {
         }
     }
 
-    fn update(&mut self, texts: BTreeMap<String, String>) -> Extent {
-        let Some(mut known) = self.known.take() else { return self.read_everything(texts) };
+    fn update(&mut self, texts: BTreeMap<String, String>, cancel: &Cancel) -> Option<Extent> {
+        let Some(mut known) = self.known.take() else { return self.read_everything(texts, cancel) };
         let both = || known.texts.keys().chain(texts.keys().filter(|path| !known.texts.contains_key(*path)));
         let mut edited: Vec<String> =
             both().filter(|path| known.texts.get(*path) != texts.get(*path)).cloned().collect();
@@ -123,7 +134,7 @@ impl Checker {
         edited.extend(on_disk.filter(|path| known.texts.get(path) == texts.get(path)));
         if edited.is_empty() {
             self.known = Some(known);
-            return Extent::Nothing;
+            return Some(Extent::Nothing);
         }
         self.tree.put(&texts);
         if edited.iter().all(|path| self.is_only_a_worker(&known.checked, path)) {
@@ -140,24 +151,25 @@ impl Checker {
                     known.cures = Cures::Unasked;
                 }
                 self.known = Some(LastCheck { texts, ..known });
-                return if change.program { Extent::Program } else { Extent::Workers };
+                return Some(if change.program { Extent::Program } else { Extent::Workers });
             }
         }
         drop_in_background(known);
-        self.read_everything(texts)
+        self.read_everything(texts, cancel)
     }
 
-    fn read_everything(&mut self, texts: BTreeMap<String, String>) -> Extent {
+    fn read_everything(&mut self, texts: BTreeMap<String, String>, cancel: &Cancel) -> Option<Extent> {
         self.tree.put(&texts);
         self.tree.forget_all();
         self.changed.clear();
-        let checked = Checked::read(self.source.clone(), self.host.clone());
+        let host = LoadOptions { cancel: cancel.clone(), ..self.host.clone() };
+        let checked = Checked::read(self.source.clone(), host)?;
         for path in checked.code_files() {
             self.tree.watch(&path);
         }
         let libraries = checked.files_of_libraries();
         self.known = Some(LastCheck { checked, cures: Cures::Unasked, texts, libraries });
-        Extent::Everything
+        Some(Extent::Everything)
     }
 
     /// Returns true if a file was a worker and nothing else when everything was read, and still exists. Without a

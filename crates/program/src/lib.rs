@@ -6,6 +6,7 @@
 
 mod authorities;
 pub mod budgets;
+mod cancel;
 pub mod cases;
 mod check;
 mod checker;
@@ -70,6 +71,7 @@ pub mod toolsets;
 mod user_config;
 pub mod yaml;
 
+pub use cancel::Cancel;
 pub use check::{Report, check, check_exports, check_whole, flow};
 pub use checker::{Checker, Extent};
 pub use diagnostics::{Diagnostic, Diagnostics};

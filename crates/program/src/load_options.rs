@@ -1,6 +1,7 @@
 //! Options of the host for loading a program.
 
 use crate::{
+    cancel::Cancel,
     code::CodeReader,
     library::{Libraries, NoLibraries},
     older_forms::OlderForms,
@@ -30,6 +31,8 @@ pub struct LoadOptions {
     /// The home directories of people. A project whose root is one of them or contains one may not pre-approve writes
     /// there, and is no view for clients.
     pub homes: Vec<Place>,
+    /// The end of a check before its time.
+    pub cancel: Cancel,
 }
 
 impl Default for LoadOptions {
@@ -45,6 +48,7 @@ impl Default for LoadOptions {
             code: None,
             older_forms: None,
             homes: Vec::new(),
+            cancel: Cancel::default(),
         }
     }
 }

@@ -235,13 +235,19 @@ impl Loading {
                 .filter(|(located, named)| self.is_new(located, named.as_ref(), found))
                 .map(|(located, _)| located)
                 .collect();
-            let read = in_parallel(fresh, |located| (self.read(&located), located));
+            let cancel = &self.host.cancel;
+            let read = in_parallel(cancel, fresh, |located| (self.read(&located), located));
             for (document, located) in &read {
                 if let Some(document) = &document.document {
                     self.admit_libraries(located.package, document, found);
                 }
             }
-            let merged = in_parallel(read, |(document, located)| Arc::new(self.merge(located, document)));
+            if self.host.cancel.is_wanted() {
+                return;
+            }
+            let merged = in_parallel(&self.host.cancel, read, |(document, located)| {
+                Arc::new(self.merge(located, document))
+            });
             let unseen = |(to, span): (&WorkerFile, &Span)| {
                 (!self.has_seen(to)).then(|| (to.clone(), Some(span.clone())))
             };

@@ -1,5 +1,6 @@
 //! Parallel work with results that do not depend on the number of processors. In a browser there are no threads.
 
+use crate::cancel::Cancel;
 #[cfg(not(target_arch = "wasm32"))]
 use std::{
     num::NonZero,
@@ -13,22 +14,27 @@ use std::{
 #[cfg(not(target_arch = "wasm32"))]
 const WORTH_A_THREAD: usize = 64;
 
-/// Applies `work` to each of `items`, in their order.
+/// Applies `work` to each of `items`, in their order, until `cancel` ends it.
 #[cfg(target_arch = "wasm32")]
-pub(crate) fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> {
-    items.into_iter().map(work).collect()
+pub(crate) fn in_parallel<T, R>(cancel: &Cancel, items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> {
+    items.into_iter().take_while(|_| !cancel.is_wanted()).map(work).collect()
 }
 
-/// Applies `work` to each of `items`, on all processors if that pays. The results have the order of the items.
+/// Applies `work` to each of `items`, on all processors if that pays, until `cancel` ends it. The results have the order
+/// of the items. After an early end, some are missing.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub(crate) fn in_parallel<T: Send, R: Send>(
+    cancel: &Cancel,
+    items: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     // The system reads files to tell the number, so that it is asked only if it matters.
     let threads = match items.len() {
         ..WORTH_A_THREAD => 1,
         _ => std::thread::available_parallelism().map_or(1, NonZero::get),
     };
     if threads < 2 {
-        return items.into_iter().map(work).collect();
+        return items.into_iter().take_while(|_| !cancel.is_wanted()).map(work).collect();
     }
     // Use more shares than threads, because workers differ in size.
     let share = items.len().div_ceil(threads * 8);
@@ -43,7 +49,7 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
         while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
             let items = std::mem::take(&mut share.0);
-            share.1 = items.into_iter().map(&work).collect();
+            share.1 = items.into_iter().take_while(|_| !cancel.is_wanted()).map(&work).collect();
         }
     };
     std::thread::scope(|scope| {

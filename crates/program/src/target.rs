@@ -3,6 +3,7 @@
 
 pub use crate::request::Request;
 use crate::{
+    cancel::Cancel,
     diagnostics::{Diagnostic, Diagnostics, codes},
     homes,
     library::DiskLibraries,
@@ -57,6 +58,7 @@ impl Request {
             code: None,
             older_forms: Some(older_forms),
             homes: homes::of(around.home.as_deref()),
+            cancel: Cancel::default(),
         }
     }
 }

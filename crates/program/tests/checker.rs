@@ -7,12 +7,20 @@ mod stand_in;
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
-    Checker, Extent, LoadOptions, Source, Start, check,
+    Cancel, Checker, Extent, LoadOptions, Source, Start, check,
     library::MemoryLibraries,
     source::{DiskTree, MemoryTree, OverlayTree},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
-use std::{cell::RefCell, collections::BTreeMap, fs, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
 
 /// The number of sequences of edits that are tried on each program.
 const CASES: u32 = 60;
@@ -55,6 +63,36 @@ impl Program {
 
 fn one(path: &str, text: impl Into<String>) -> Texts {
     BTreeMap::from([(path.to_owned(), text.into())])
+}
+
+/// A check asks before each worker whether it must end. The number of questions shows how much it has done.
+#[test]
+fn cancelled_check_of_a_large_program_looks_at_few_more_workers() {
+    let names: Vec<String> = (0..10_000).map(|number| format!("workers/w{number}.worker")).collect();
+    let text = "---\nmodel: openai:gpt-5\nunknown: 1\n---\nHi {{ missing }}\n";
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text)).collect();
+    files.push(("project.yaml", "name: large\nexports: [w1]\n"));
+    let mut program = Program::of(&files);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let cancel_after = |most: usize| {
+        asked.store(0, SeqCst);
+        let asked = Arc::clone(&asked);
+        Cancel::when(move || asked.fetch_add(1, SeqCst) >= most)
+    };
+    // While it reads, while it merges, and while it analyses.
+    for most in [0, 1, 5_000, 15_000, 25_000] {
+        let cancel = cancel_after(most);
+        assert!(program.checker.check_unless(Texts::new(), &cancel).is_none(), "{most}");
+        let more = asked.load(SeqCst) - most;
+        assert!(more < 1_000, "after {most}, {more} more workers");
+        assert!(program.checker.symbols().is_none());
+    }
+    let (found, extent) = program.checker.check_unless(Texts::new(), &cancel_after(usize::MAX)).unwrap();
+    assert_eq!((found.len() >= 10_000, extent), (true, Extent::Everything));
+    // An edit of a program that was read is short, and not cut.
+    let edited = one("workers/w1.worker", text.replace("Hi", "Hello"));
+    let (found_later, extent) = program.checker.check_unless(edited, &cancel_after(0)).unwrap();
+    assert_eq!((found_later.len(), extent), (found.len(), Extent::Workers));
 }
 
 const PROGRAM: [(&str, &str); 8] = [

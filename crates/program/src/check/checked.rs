@@ -87,8 +87,8 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// Reads a program and runs all analyses.
-    pub(crate) fn read(source: Source, host: LoadOptions) -> Self {
+    /// Reads a program and runs all analyses. Returns `None` if the options cancel it.
+    pub(crate) fn read(source: Source, host: LoadOptions) -> Option<Self> {
         let source = source.listed();
         let mut found = Vec::new();
         let mut loading = Loading::begin(&source, host, &mut found);
@@ -120,6 +120,9 @@ impl Checked {
         let names = names.collect();
         let of_scan = scanned.iter().map(|located| (located.clone(), None));
         loading.closure(exported.into_iter().chain(of_scan).collect(), &mut found);
+        if loading.host.cancel.is_wanted() {
+            return None;
+        }
         loading.packages.compare_with_lock(&mut found);
         let files = Files::of(&source, loading.packages.program(), scanned, &mut found);
         let mut checked = Self {
@@ -140,7 +143,11 @@ impl Checked {
         };
         let all = checked.loading.workers.values().cloned().collect();
         checked.analyse(all, Concern::Calls);
-        checked
+        // An edit of a checked program is never cut short: what it leaves out would be missing later.
+        match mem::take(&mut checked.loading.host.cancel).is_wanted() {
+            true => None,
+            false => Some(checked),
+        }
     }
 
     /// Applies new texts of worker files. Returns `None` if the program must be read again; nothing has changed then.
@@ -202,8 +209,12 @@ impl Checked {
             let graph = mem::take(&mut self.graph);
             self.graph = graph.after(&workers, all);
         }
-        let analysed = in_parallel(workers, |it| (Arc::clone(&it.definition.id), of_worker(&scope, &it)));
+        let analysed =
+            in_parallel(&host.cancel, workers, |it| (Arc::clone(&it.definition.id), of_worker(&scope, &it)));
         self.of_workers.extend(analysed.into_iter().filter(|(_, found)| !found.is_empty()));
+        if host.cancel.is_wanted() {
+            return;
+        }
         if concern >= Concern::Program {
             self.of_program.clear();
             self.flow = of_program(&scope, &self.source, &self.files, &mut self.of_program);

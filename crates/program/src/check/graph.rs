@@ -2,6 +2,7 @@
 
 use super::scope::Scope;
 use crate::{
+    cancel::Cancel,
     cases::CasesFile,
     diagnostics::{Diagnostic, codes},
     effective::Effective,
@@ -44,7 +45,8 @@ impl Graph {
         let names: Vec<Arc<str>> = workers.keys().cloned().collect();
         let numbers: HashMap<Arc<str>, usize> = names.iter().cloned().zip(0..).collect();
         let mut graph = Self { names, numbers, calls: Vec::new() };
-        graph.calls = in_parallel(workers.values().collect(), |worker| graph.calls_of(worker));
+        graph.calls =
+            in_parallel(&Cancel::default(), workers.values().collect(), |worker| graph.calls_of(worker));
         graph
     }
 

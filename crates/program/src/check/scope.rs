@@ -66,6 +66,6 @@ impl<'a> Scope<'a> {
             look(effective, &mut found);
             found
         };
-        found.extend(in_parallel(workers, look).into_iter().flatten());
+        found.extend(in_parallel(&self.host.cancel, workers, look).into_iter().flatten());
     }
 }

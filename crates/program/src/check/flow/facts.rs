@@ -3,6 +3,7 @@
 use super::{Effect, Source, SourceKind, Why, places::Places};
 use crate::{
     authorities::Authorities,
+    cancel::Cancel,
     check::{exposed::Tool, scope::Scope},
     code_place,
     effective::Effective,
@@ -73,7 +74,9 @@ pub(super) fn of_workers(scope: &Scope<'_>, authorities: &Authorities<'_>) -> Ve
             untrusted.entry(&mount.place, || ());
         }
     }
-    in_parallel(workers, |effective| Gathering::new(scope, effective, authorities, &untrusted).facts())
+    in_parallel(&Cancel::default(), workers, |effective| {
+        Gathering::new(scope, effective, authorities, &untrusted).facts()
+    })
 }
 
 /// The mounts and the network of a worker, over all ways to it.
