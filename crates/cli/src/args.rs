@@ -450,7 +450,6 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
 const PLANNED: &[&str] = &[
     #[cfg(not(feature = "cluster"))]
     "cluster",
-    "page",
 ];
 
 fn not_yet(name: &str) -> clap::Error {

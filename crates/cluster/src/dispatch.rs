@@ -124,7 +124,7 @@ impl Dispatch {
                 Ok(_) => return Ok(run.to_owned()),
                 // Another run has the ID.
                 Err(ClusterError::Refused { code, .. }) if code == "23505" && attempts < SPAWNS => {
-                    id = NewRunId::propose()
+                    id = NewRunId::propose();
                 }
                 // The same call again: if the first has happened, it changes nothing.
                 Err(error) if error.is_temporary() && attempts < SPAWNS => {

@@ -229,6 +229,8 @@ pub struct Dialogue<M> {
     state: State,
     /// The messages that wait, oldest first.
     queue: VecDeque<M>,
+    /// True if the first message that waits is sent again, so that it answers no question.
+    again: bool,
     /// True if no more input comes. The dialogue ends when all input is answered.
     no_more: bool,
 }
@@ -325,7 +327,7 @@ impl Running {
 impl<M> Dialogue<M> {
     /// Creates a dialogue without a run.
     pub fn new(manner: Manner) -> Self {
-        Self { manner, state: State::New(Vec::new()), queue: VecDeque::new(), no_more: false }
+        Self { manner, state: State::New(Vec::new()), queue: VecDeque::new(), again: false, no_more: false }
     }
 
     /// Creates a dialogue whose run was left, so that the first message continues it.
@@ -340,6 +342,7 @@ impl<M> Dialogue<M> {
 
     /// Drops the messages that wait. Returns true if there were some.
     pub fn clear_queue(&mut self) -> bool {
+        self.again = false;
         !std::mem::take(&mut self.queue).is_empty()
     }
 
@@ -435,7 +438,10 @@ impl<M> Dialogue<M> {
             Input::Later(id) => self.close(id, Effect::Later),
             Input::InWords { id, queued } => self.take_words(id, queued),
             Input::EditQueued => match self.queue.pop_back() {
-                Some(message) => vec![Effect::Return(message), Effect::Queued],
+                Some(message) => {
+                    self.again &= !self.queue.is_empty();
+                    vec![Effect::Return(message), Effect::Queued]
+                }
                 None => Vec::new(),
             },
             Input::Next => self.next(),
@@ -556,10 +562,15 @@ impl<M> Dialogue<M> {
         let mut effects = run.give([Answer::Undo { message }]);
         match then {
             Undone::Returned => effects.extend([Effect::News(News::TakenBack), Effect::Return(text)]),
-            Undone::Again => self.queue.push_front(text),
-            Undone::Replaced(new) => self.queue.push_front(new),
+            Undone::Again => self.send_again(text),
+            Undone::Replaced(new) => self.send_again(new),
         }
         effects
+    }
+
+    fn send_again(&mut self, message: M) {
+        self.queue.push_front(message);
+        self.again = true;
     }
 
     fn end(&mut self) -> Effects<M> {
@@ -584,7 +595,8 @@ impl<M> Dialogue<M> {
         if !run.questions.contains_key(&id) {
             return Vec::new();
         }
-        if let Some(message) = queued.then(|| self.queue.pop_front()).flatten() {
+        let next = usize::from(self.again);
+        if let Some(message) = queued.then(|| self.queue.remove(next)).flatten() {
             run.in_words = Some(id.clone());
             return vec![Effect::Queued, Effect::Words(id, message)];
         }
@@ -596,8 +608,11 @@ impl<M> Dialogue<M> {
     }
 
     fn next(&mut self) -> Effects<M> {
-        let deliver = |queue: &mut VecDeque<M>| {
-            queue.pop_front().map(|message| vec![Effect::Queued, Effect::Deliver(message)])
+        let again = &mut self.again;
+        let mut deliver = |queue: &mut VecDeque<M>| {
+            let message = queue.pop_front()?;
+            *again = false;
+            Some(vec![Effect::Queued, Effect::Deliver(message)])
         };
         match &mut self.state {
             State::New(_) => deliver(&mut self.queue).unwrap_or_default(),
@@ -642,7 +657,7 @@ impl<M> Dialogue<M> {
             return match (&self.state, to) {
                 (_, Leave::End) => {
                     self.no_more = true;
-                    self.queue.clear();
+                    self.clear_queue();
                     Vec::new()
                 }
                 (State::New(_), Leave::New) => vec![Effect::News(News::Begins)],
@@ -660,7 +675,7 @@ impl<M> Dialogue<M> {
             Extent::Run | Extent::Chat => vec![Effect::Stop],
         };
         if clear {
-            self.queue.clear();
+            self.clear_queue();
         }
         clear.then_some(Effect::Queued).into_iter().chain(effects).collect()
     }
@@ -680,7 +695,7 @@ impl<M> Dialogue<M> {
 
     fn hang_up(&mut self) -> Effects<M> {
         self.no_more = true;
-        self.queue.clear();
+        self.clear_queue();
         let State::Running(run) = &mut self.state else { return Vec::new() };
         run.leaving = Some(Leave::End);
         run.in_words = None;
@@ -709,7 +724,7 @@ impl<M> Dialogue<M> {
             self.state = match before {
                 Before::New(files) => State::New(std::mem::take(files)),
                 Before::Left => {
-                    self.queue.clear();
+                    self.clear_queue();
                     State::Left
                 }
             };

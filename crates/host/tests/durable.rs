@@ -178,7 +178,9 @@ struct InMemory {
     models: Arc<dyn Models>,
 }
 
-#[derive(Debug)]
+/// The words of an obstacle.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Problem(String);
 
 impl From<Obstacle> for Problem {

@@ -4,7 +4,7 @@ use crate::{
     located::Located,
     open_questions::now_ms,
     problem::Problem,
-    resume::{Decisions, ResumeError},
+    resume::{Decisions, ResumeError, fits},
     run::Run,
     session::{Session, today},
     settings::{Input, RunOptions, Settings},
@@ -183,7 +183,7 @@ impl Session {
             let (run, driver) = self.begin(ports, start, self.start_record(input));
             return Ok(Run::new(run, driver));
         };
-        past.fits(self.definitions()).map_err(|error: ResumeError| error)?;
+        fits(past.records(), self.definitions())?;
         let start = self.prepare(input, !past.has_begun())?;
         let mut open = Decisions::default();
         for (id, given) in answers {

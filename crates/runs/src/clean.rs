@@ -80,7 +80,7 @@ fn tunings(runs_dir: &Path) -> Vec<StoredRun> {
     }
     let tuning = |log: PathBuf| {
         let name = log.file_name()?.to_str()?.strip_suffix(".jsonl")?;
-        let found = fs::symlink_metadata(&log).ok().filter(|found| found.is_file())?;
+        let found = fs::symlink_metadata(&log).ok().filter(fs::Metadata::is_file)?;
         let dir = folder.join(name);
         let state = match open_regular(&log) {
             Ok(file) if is_locked(&file) => RunState::Open(OpenRun::Running),

@@ -22,14 +22,18 @@ Examples:
   llm-do runs resume pg:last --approve 0/2.0 --database postgres://node@db/llm_do")]
 pub(crate) enum ClusterCommand {
     /// Install the schema in a database; does nothing if it is there
+    #[command(after_help = "Examples:\n  llm-do cluster init --database postgres://owner@db/llm_do")]
     Init(DatabaseArgs),
     /// Bring the schema to the version of this program
+    #[command(after_help = "Examples:\n  llm-do cluster migrate --database postgres://owner@db/llm_do")]
     Migrate(DatabaseArgs),
     /// Be a node: claim runs and execute them
     Work(WorkArgs),
     /// List the nodes, the tenants and the newest runs
+    #[command(after_help = "Examples:\n  llm-do cluster status\n  llm-do cluster status -n 5")]
     Status(StatusArgs),
     /// Let nodes take no more runs, and end when theirs have ended
+    #[command(after_help = "Examples:\n  llm-do cluster drain west-1\n  llm-do cluster drain")]
     Drain {
         /// The name of a node [default: all]
         node: Option<String>,
@@ -37,6 +41,7 @@ pub(crate) enum ClusterCommand {
         database: DatabaseArgs,
     },
     /// End a run
+    #[command(after_help = "Examples:\n  llm-do cluster cancel 20260101-120000-0a1b")]
     Cancel {
         /// The run, as `cluster status` names it
         run: String,
@@ -44,8 +49,12 @@ pub(crate) enum ClusterCommand {
         tenant: TenantArgs,
     },
     /// Make a tenant, or change it
+    #[command(
+        after_help = "Examples:\n  llm-do cluster tenant reports --member reports_role --max-running 20"
+    )]
     Tenant(MakeTenantArgs),
     /// Remove runs that have ended, and the programs that no run needs
+    #[command(after_help = "Examples:\n  llm-do cluster clean --older-than 30d")]
     Clean {
         /// Remove runs that ended longer ago than this, such as 30d
         #[arg(long, value_name = "AGE", value_parser = super::looking::age)]

@@ -34,10 +34,12 @@ pages! {
     example_helpdesk: "examples/helpdesk/README.md";
     example_minutes: "examples/minutes/README.md" ["network": 1];
     example_strikes: "examples/strikes/README.md" ["key": 1];
+    browser: "docs/guides/browser.md";
     budgets: "docs/guides/budgets.md";
     chat: "docs/guides/chat.md";
     check: "docs/guides/check.md";
     claude_desktop: "docs/guides/claude-desktop.md";
+    cluster: "docs/guides/cluster.md" ["product": 4];
     coming_from_claude_code: "docs/guides/coming-from-claude-code.md" ["product": 1];
     coming_from_docker_agent: "docs/guides/coming-from-docker-agent.md";
     coming_from_golem_forge: "docs/guides/coming-from-golem-forge.md";
@@ -60,6 +62,7 @@ pages! {
     models: "docs/guides/models.md";
     neovim: "docs/guides/neovim.md" ["product": 1];
     openai_clients: "docs/guides/openai-clients.md";
+    pages: "docs/guides/pages.md" ["build": 1];
     programs: "docs/guides/programs.md";
     projects: "docs/guides/projects.md";
     python_client: "docs/guides/python-client.md";

@@ -185,6 +185,7 @@ fn table(manner: Manner) -> String {
     table
 }
 
+#[allow(clippy::disallowed_methods, reason = "UPDATE_EXPECT writes the expected table")]
 fn is(manner: Manner, expected: &str, file: &str) {
     let table = table(manner);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -285,6 +286,18 @@ fn a_retried_message_follows_the_question_about_files() {
     assert_eq!(after(&mut chat, [Input::Asked(restore.clone())]), "ask 0:restore.1");
     assert_eq!(after(&mut chat, [Input::Answer(restore.id, give("leave"))]), "0:restore.1 give leave");
     assert_eq!(after(&mut chat, [Input::Asked(turn(&root(), 2)), Input::Next]), "queued; deliver two");
+}
+
+#[test]
+fn a_retried_message_answers_no_question_of_a_pipe() {
+    let mut chat = with(PIPE, [Input::Say("one"), Input::Began, Input::Asked(turn(&root(), 1))]);
+    after(&mut chat, [Input::Undo(Some((0, "one")), Undone::Again)]);
+    let restore = asks(&root(), StepName::Restore(1), None);
+    let words = Input::InWords { id: restore.id.clone(), queued: true };
+    assert_eq!(after(&mut chat, [Input::Asked(restore.clone()), words]), "ask 0:restore.1");
+    assert_eq!(after(&mut chat, [Input::Say("leave")]), "words 0:restore.1 leave");
+    after(&mut chat, [Input::Answer(restore.id, give("leave"))]);
+    assert_eq!(after(&mut chat, [Input::Asked(turn(&root(), 2)), Input::Next]), "queued; deliver one");
 }
 
 #[test]

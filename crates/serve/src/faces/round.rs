@@ -671,7 +671,7 @@ mod tests {
         let mut hearing = Hearing::new(true);
         heard(&mut hearing, &[started("filesystem")]);
         assert!(!hearing.none_in_gate());
-        heard(&mut hearing, &[verdict.clone()]);
+        heard(&mut hearing, std::slice::from_ref(&verdict));
         assert!(hearing.none_in_gate());
         // The client's tool asks its client after the decision.
         let mut hearing = Hearing::new(true);

@@ -99,7 +99,8 @@ fn sandbox(worker: &WorkerDefinition) -> Value {
 
 /// The rules of the project and the worker's `tool_rules`, which a manifest holds as rules of its own.
 fn approval(text: &str, program: &Program) -> Value {
-    let mut approval = program.manifest().approval_keys.as_ref().map_or(json!({}), |keys| keys.to_json());
+    let mut approval =
+        program.manifest().approval_keys.as_ref().map_or(json!({}), llm_do::program::yaml::Node::to_json);
     let mut rules = Vec::new();
     let document = front_matter::worker(SourceFile::new("", text)).ok();
     match document.and_then(|document| Some(document.keys.get("tool_rules")?.to_json())) {
