@@ -39,7 +39,8 @@ def syntax_of(text: str) -> Frame:
         text = lines[line - 1] if 0 < line <= len(lines) else b""
         if text.isascii():
             return min(offset, len(text)) + 1
-        if line not in columns:  # The number of characters before each byte. Bytes from 0x80 to 0xBF continue one.
+        if line not in columns:
+            # The number of characters before each byte. Bytes from 0x80 to 0xBF continue one.
             counted = [0]
             for byte in text:
                 counted.append(counted[-1] + (byte & 0xC0 != 0x80))
