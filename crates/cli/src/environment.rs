@@ -36,10 +36,13 @@ pub(crate) const LLM_DO_LIBS: Variable = Variable {
     name: "LLM_DO_LIBS",
     about: "Folders of installed libraries, separated by colons. `--lib` folders are searched first. Default: `libs` in `LLM_DO_HOME`.",
 };
-#[cfg(feature = "cluster")]
 pub(crate) const LLM_DO_DATABASE: Variable = Variable {
     name: "LLM_DO_DATABASE",
     about: "The database of a cluster, as a URL, for `llm-do cluster` and for runs that are named `pg:RUN`.",
+};
+pub(crate) const XDG_CACHE_HOME: Variable = Variable {
+    name: "XDG_CACHE_HOME",
+    about: "The folder whose `llm-do/programs` has the programs of runs on a node of a cluster. Default: `~/.cache`.",
 };
 pub(crate) const LLM_DO_MODEL: Variable = Variable {
     name: "LLM_DO_MODEL",
@@ -199,10 +202,9 @@ pub(crate) const SECTIONS: &[Section] = &[
         see: "[Models](../guides/models.md#providers) lists the variables of each provider, and \
               [local models](../guides/local-models.md#models-of-the-hub) describes the hub.",
     },
-    #[cfg(feature = "cluster")]
     Section {
         heading: "Clusters",
-        variables: &[LLM_DO_DATABASE],
+        variables: &[LLM_DO_DATABASE, XDG_CACHE_HOME],
         see: "[More than one machine](../guides/cluster.md) describes clusters.",
     },
     Section {
