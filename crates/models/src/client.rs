@@ -5,6 +5,7 @@
 //! one client per kind of endpoint, and each is built on first use.
 
 use crate::transport::{Body, HttpRequest, HttpResponse, SendError, SendErrorKind, Transport, is_loopback};
+use futures_util::FutureExt as _;
 use llm_do_core::send::BoxFuture;
 use llm_do_wire::Method;
 use reqwest::{redirect, retry};
@@ -15,10 +16,13 @@ use std::{
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
+use tokio::time::timeout;
 use url::Url;
 
 /// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(15);
+/// The time that a connection may take to end a transfer after the answer was complete. Later, it is closed.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// The clients of a process, shared by all its conversations.
 #[derive(Default)]
@@ -97,10 +101,18 @@ impl Body for Received {
         })
     }
 
-    fn settle(&mut self) -> BoxFuture<'_, ()> {
-        // The end of the transfer follows the end of the answer. A connection that has not read it yet when the response
-        // is dropped is closed, and the next turn has to make a new one.
-        Box::pin(tokio::task::yield_now())
+    fn settle(mut self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // The end of the transfer follows the end of the answer, usually at once.
+            tokio::task::yield_now().await;
+            if let Some(Ok(None) | Err(_)) = self.0.chunk().now_or_never() {
+                return;
+            }
+            tokio::spawn(async move {
+                let end = async { while let Ok(Some(_)) = self.0.chunk().await {} };
+                let _ = timeout(SETTLING, end).await;
+            });
+        })
     }
 }
 

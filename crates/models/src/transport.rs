@@ -40,8 +40,9 @@ pub trait Body: MaybeSend {
     /// Returns the next piece, or `None` after the last one.
     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, SendError>>;
 
-    /// Gives the transport a chance to see the end of the transfer, so that it keeps the connection for the next request.
-    fn settle(&mut self) -> BoxFuture<'_, ()> {
+    /// Lets the transport see the end of the transfer, so that it keeps the connection for the next request. The caller does
+    /// not wait for an end that is late.
+    fn settle(self: Box<Self>) -> BoxFuture<'static, ()> {
         Box::pin(ready(()))
     }
 }
