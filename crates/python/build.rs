@@ -1,7 +1,7 @@
 //! Joins the sections of each host (`host/src` in Python, `node/src` in JavaScript) into the one file that the binary
 //! holds and every interpreter runs.
 
-use std::{env, error::Error, fs, path::Path};
+use std::{collections::BTreeSet, env, error::Error, fs, path::Path};
 
 /// The package that Python tools import, and the line from which on it is a section of the host.
 const PACKAGE: (&str, &str) =
@@ -44,7 +44,28 @@ fn join(
     let order = read(&sources.join("ORDER"))?;
     let names = order.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let host = names.map(section).collect::<Result<Vec<_>, Box<dyn Error>>>()?.join(between) + "\n";
+    unique(&host)
+        .map_err(|name| format!("{folder}: two sections define `{name}`, and the later one would win"))?;
     let out = env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
     fs::write(Path::new(&out).join(to), host)?;
+    Ok(())
+}
+
+/// Checks that the sections define each function and class once, since they share one scope.
+///
+/// # Errors
+/// The name that is defined twice.
+fn unique(host: &str) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for line in host.lines() {
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        let rest = ["function ", "def ", "class "].iter().find_map(|keyword| line.strip_prefix(keyword));
+        let Some(rest) = rest else { continue };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())];
+        if !name.is_empty() && !seen.insert(name) {
+            return Err(name.to_owned());
+        }
+    }
     Ok(())
 }

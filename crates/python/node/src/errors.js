@@ -73,12 +73,12 @@ function describe(error, root) {
     told.kind = "import";
     if (package_) Object.assign(told, { kind: "missing", missing: package_[1] });
   }
-  if (error instanceof SyntaxError || /_TYPESCRIPT_SYNTAX$/.test(String(error.code))) Object.assign(told, syntaxOf(error));
+  if (error instanceof SyntaxError || /_TYPESCRIPT_SYNTAX$/.test(String(error.code))) Object.assign(told, placeOfSyntaxError(error));
   return told;
 }
 
 /** File, line and column of a syntax error, from the lines above its stack. */
-function syntaxOf(error) {
+function placeOfSyntaxError(error) {
   let stack = String(error.stack ?? "");
   let at = /^((?:file:\/\/)?\/[^\n]*?):(\d+)\n([^\n]*)\n( *)\^?/.exec(stack);
   const unparsed = inspected?.unparsed;

@@ -43,7 +43,7 @@ function serve(frame) {
       }
       break;
     case "load":
-      load(frame.modules);
+      load(frame.modules).catch((error) => send({ t: "error", kind: "exception", type: "Error", message: String(error?.stack ?? error) }));
       break;
     case "schema":
       describeSchema(frame);

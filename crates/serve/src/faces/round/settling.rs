@@ -104,7 +104,8 @@ async fn a_round_ends_with_its_question_while_another_call_works() {
     fs::write(place("a.txt"), "a").expect("a file");
     let busy =
         format!("---\nmodel: 'script:{}'\ntoolsets: [filesystem]\n---\nLook.\n", place("b.yaml").display());
-    fs::write(place("busy.worker"), busy).expect("a file");
+    fs::create_dir(place("workers")).expect("a folder");
+    fs::write(place("workers/busy.worker"), busy).expect("a file");
     let look = |turn| {
         format!(
             "  - when: {{turn: {turn}}}\n    delay_ms: 100\n    calls: [{{tool: file_exists, arguments: {{path: /{turn}}}}}]\n"
