@@ -22,7 +22,7 @@ pub(crate) const SCHEMA: i32 = 1;
 pub(crate) const FORMAT: i32 = 1;
 /// The version of the engine.
 pub(crate) const ENGINE: &str = "0.5.1";
-/// The engine: https://github.com/earendil-works/absurd, with its licence beside it. A test pins its hash.
+/// The engine: <https://github.com/earendil-works/absurd>, with its licence beside it. A test pins its hash.
 pub(crate) const ENGINE_SQL: &str = include_str!("../sql/absurd/absurd-0.5.1.sql");
 const SCHEMA_SQL: &str = include_str!("../sql/1.sql");
 

@@ -43,7 +43,7 @@ pub struct ToolsetContext<'a> {
     pub policy: Option<Arc<Policy>>,
     /// The tools that the client of the run declares.
     pub client_tools: &'a [ClientTool],
-    /// The result of [`ToolsetKind::list`] for this worker in this run, if the kind lists its tools.
+    /// The result of [`ToolsetRuntime::list`] for this worker in this run, if the kind lists its tools.
     pub listing: Option<&'a Listing>,
 }
 

@@ -3,7 +3,7 @@
 use llm_do_core::{call_path::CallPath, question::OPERATOR};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The channel ([`Given::via`]) of words that the user says while an answer is made.
+/// The channel (`Given::via`) of words that the user says while an answer is made.
 const VIA: &str = "chat";
 
 /// Says something to a conversation while its answer is made. Clones reach the same run.

@@ -78,7 +78,7 @@ impl<H: Host> Session<H> {
         })
     }
 
-    /// Checks that the paths of an input lie below the required folder ([`RunOptions::paths_below`]), with links
+    /// Checks that the paths of an input lie below the required folder (`RunOptions::paths_below`), with links
     /// resolved.
     fn admit_paths(&self, given: &Value, bound: &[BoundPath]) -> Result<(), Obstacle> {
         let Some(folder) = &self.opened().options.paths_below else { return Ok(()) };

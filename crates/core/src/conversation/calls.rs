@@ -28,7 +28,7 @@ pub enum PlannedCall {
     Make {
         /// Index among the turn's calls. Turn and index are the call's key.
         index: usize,
-        /// Position of the tool in [`Setup::tools`].
+        /// Position of the tool in [`Setup::tools`](crate::conversation::Setup::tools).
         tool: usize,
         /// The arguments.
         input: Arc<Value>,

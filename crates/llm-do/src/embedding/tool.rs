@@ -199,7 +199,7 @@ impl Tool {
         Schema::new(self.input.clone()).err().map(|error| error.to_string())
     }
 
-    /// Returns the tool in the form for [`ToolsetKind::build`](crate::toolset::ToolsetKind::build). `toolset` is the
+    /// Returns the tool in the form for [`ToolsetRuntime::build`](crate::toolset::ToolsetRuntime::build). `toolset` is the
     /// kind's name.
     pub fn function(&self, toolset: &'static str, context: &ToolsetContext<'_>) -> Function {
         let described = json!([self.name, self.description, self.input, self.risk]);
