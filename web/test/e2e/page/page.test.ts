@@ -176,7 +176,8 @@ for (const scheme of ["light", "dark"] as const) {
 test("a program is opened and a key is set by keyboard alone", async () => {
   const of = await context();
   const page = await visit(of);
-  await page.getByRole("button", { name: "Open the program" }).focus();
+  // The engine has to be there first.
+  await page.locator("button:enabled", { hasText: "Open the program" }).focus();
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Programs", exact: true }).waitFor();
   await page.keyboard.press("g");
