@@ -168,7 +168,7 @@ pub struct OldApproval {
 }
 
 /// A kind of toolset, as the front end, `check` and editors see it: names, schemas, and answers about a configuration.
-/// It has no effects. [`ToolsetRuntime`] makes the tools.
+/// A description has no effects. [`ToolsetRuntime`] makes the tools.
 pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// The kind's name in `toolsets`.
     fn name(&self) -> &'static str;

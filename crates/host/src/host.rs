@@ -127,7 +127,7 @@ pub trait Host: MaybeSend + MaybeSync + 'static {
     /// Returns the places to which earlier runs of the program wrote untrusted words.
     ///
     /// # Errors
-    /// They can't be read.
+    /// The places can't be read.
     fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, Self::Problem> {
         Ok(Arc::new(UntrustedSet::default()))
     }

@@ -132,7 +132,7 @@ impl Past {
     /// Reads how a run was started from its records.
     ///
     /// # Errors
-    /// They have no beginning, or don't say how the run was started.
+    /// The records have no beginning, or don't say how the run was started.
     pub fn of<R, O>(records: Vec<Record>) -> Result<Self, ResumeError<R, O>> {
         let Some(Record { body: RecordKind::RunStarted { invocation, approval, date, run, .. }, .. }) =
             records.first()
